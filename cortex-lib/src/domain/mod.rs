@@ -1,0 +1,26 @@
+//! Rules: pure, total functions over state. No input or output, no clock, no ids made up inside.
+//!
+//! A lifecycle is a [`Machine`]: it says what an input does to a state, and what the world owes a row
+//! while it is in a state. Whatever has to happen outside is such a duty, read from stored state; so
+//! a crash forgets what was done, never what is owed.
+#![deny(clippy::wildcard_enum_match_arm)]
+
+pub mod access;
+pub mod agent;
+pub mod approval;
+pub mod attempt;
+pub mod capability;
+pub mod event;
+pub mod graph;
+pub mod machine;
+pub mod objective;
+pub mod plan;
+pub mod retry;
+pub mod schedule;
+pub mod task;
+pub mod text;
+pub mod turn;
+pub mod usage;
+pub mod verification;
+
+pub use machine::{Machine, Refusal, Step};

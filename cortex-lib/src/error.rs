@@ -1,0 +1,421 @@
+//! The one error of the public API: a stable code, what happened, and what to do next.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::{Map, Value, json};
+
+use crate::ids::CorrelationId;
+
+/// Coarse class of a failure. It decides what a caller can do about it.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The arguments are wrong: call again, corrected.
+    InvalidArgument,
+    /// The thing is not there, or not for this caller.
+    NotFound,
+    /// The thing is not in a state that allows it, or a limit is reached.
+    StateConflict,
+    /// The thing cannot do that at all.
+    Unsupported,
+    /// The caller may not.
+    AuthorizationError,
+    /// Nobody knows who calls.
+    AuthenticationError,
+    /// A runtime, its CLI or the machine failed.
+    RuntimeError,
+    /// Cortex or its disk failed.
+    Internal,
+}
+
+/// Declares every error code once: variant, wire name, kind, and what to do next.
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])+ $variant:ident = $wire:literal, $kind:ident, $remedy:literal;)+) => {
+        /// The stable reason of a failure. The wire name never changes.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Code { $($(#[doc = $doc])+ $variant,)+ }
+
+        impl Code {
+            /// Every code, in the order of the reference.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The code on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $wire,)+ }
+            }
+
+            /// The class it belongs to.
+            pub const fn kind(self) -> Kind {
+                match self { $(Self::$variant => Kind::$kind,)+ }
+            }
+
+            /// What to do next, unless the error says something more exact.
+            pub const fn remedy(self) -> &'static str {
+                match self { $(Self::$variant => $remedy,)+ }
+            }
+
+            /// What it means.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),+),)+ }
+            }
+        }
+    };
+}
+
+codes! {
+    /// An argument does not match the tool's schema.
+    InvalidArguments = "validation.invalid_arguments", InvalidArgument, "Correct the named fields and call again.";
+    /// The tasks of an objective break a rule.
+    InvalidObjective = "validation.invalid_objective", InvalidArgument, "Correct the named fields and call again.";
+    /// No tool has this name.
+    ToolNotFound = "tool.not_found", NotFound, "List the tools and use one of their names.";
+    /// The caller may not use this.
+    PermissionDenied = "permission.denied", AuthorizationError, "Ask the person who runs Cortex to do it.";
+
+    /// The core is starting, stopping or has failed.
+    CoreNotReady = "core.not_ready", StateConflict, "Wait until the core is ready and call again.";
+    /// The core has stopped.
+    CoreStopped = "core.stopped", StateConflict, "Start Cortex again.";
+    /// Another core has this data directory open.
+    DataDirInUse = "core.data_dir_in_use", StateConflict, "Stop the named process, or use another data directory.";
+    /// The path of the data directory is relative.
+    DataDirNotAbsolute = "core.data_dir_not_absolute", InvalidArgument, "Give an absolute path.";
+    /// The data directory cannot be made, read or written.
+    DataDirUnusable = "core.data_dir_unusable", Internal, "Check that the folder exists and is yours, or use another one.";
+    /// The configuration does not hold.
+    ConfigInvalid = "core.config_invalid", InvalidArgument, "Correct the named keys; `cortex config schema` lists all of them.";
+    /// Cortex broke one of its own rules.
+    Defect = "core.defect", Internal, "Report it with the correlation id and the log.";
+
+    /// The disk is full; nothing of this call was kept.
+    StoreDiskFull = "store.disk_full", Internal, "Free some space and call again; nothing was changed.";
+    /// The store failed, and only the next start can tell what it kept.
+    StoreFailed = "store.failed", Internal, "Start Cortex again: it settles what is on disk. Then see the log.";
+    /// The store was written by a newer version of Cortex.
+    StoreNewer = "store.newer_version", StateConflict, "Use the version of Cortex that wrote it, or a newer one.";
+    /// The file is not a store of Cortex, or it is damaged.
+    StoreCorrupt = "store.corrupt", Internal, "Restore the file from a backup, or use another data directory.";
+
+    /// No such project, or not the caller's.
+    ProjectNotFound = "project.not_found", NotFound, "List the projects and use one of their ids.";
+    /// A project of this name exists.
+    ProjectNameTaken = "project.name_taken", StateConflict, "Choose another name.";
+    /// The project is still used.
+    ProjectInUse = "project.in_use", StateConflict, "Stop its agents and cancel or finish its objectives first.";
+    /// The project's folder is not there any more.
+    ProjectInvalidRoot = "project.invalid_root", RuntimeError, "Put the folder back, or register the project again.";
+
+    /// No such runtime.
+    RuntimeNotFound = "runtime.not_found", NotFound, "List the runtimes and use one of their ids.";
+    /// The runtime's program is not on this machine.
+    RuntimeNotInstalled = "runtime.not_installed", RuntimeError, "Install the program, or set its path in the configuration.";
+    /// The runtime did not get ready in time.
+    RuntimeStartTimedOut = "runtime.start_timed_out", RuntimeError, "Try again; if it repeats, run `cortex doctor`.";
+    /// The runtime's session could not be started.
+    RuntimeStartFailed = "runtime.start_failed", RuntimeError, "See the message; `cortex doctor` checks the runtime.";
+    /// The runtime is not logged in.
+    RuntimeNotLoggedIn = "runtime.not_logged_in", RuntimeError, "Log in with the runtime's own command, then start the agent again.";
+    /// The runtime refused the turn: its login or its request is bad.
+    RuntimeRefused = "runtime.refused", RuntimeError, "Read the runtime's message, mend its login or the task, then retry.";
+    /// The session ended before it could do this.
+    RuntimeSessionEnded = "runtime.session_ended", RuntimeError, "Start the agent again.";
+    /// The runtime says something that its protocol does not have.
+    RuntimeProtocol = "runtime.protocol_error", RuntimeError, "Check the runtime's version with `cortex doctor`.";
+    /// The agent's terminal mode has no turns.
+    RuntimeUnsupportedInTerminalMode = "runtime.unsupported_in_terminal_mode", Unsupported, "Use a structured agent.";
+    /// The runtime lacks a capability that this needs.
+    RuntimeCapabilityMissing = "runtime.capability_missing", Unsupported, "Use an agent on a runtime that has it; list_runtimes shows which.";
+    /// A turn runs and the runtime takes no input during a turn.
+    RuntimeTurnInProgress = "runtime.turn_in_progress", StateConflict, "Wait for the end of the turn, or interrupt it.";
+
+    /// No such agent, or not the caller's.
+    AgentNotFound = "agent.not_found", NotFound, "List the agents and use one of their ids.";
+    /// An agent of the project has this name.
+    AgentNameTaken = "agent.name_taken", StateConflict, "Choose another name.";
+    /// The agent is in a state that forbids this.
+    AgentStateConflict = "agent.state_conflict", StateConflict, "Look at the agent's state and do what it allows.";
+    /// The agent is still needed.
+    AgentInUse = "agent.in_use", StateConflict, "Reassign, cancel or finish the named tasks first.";
+    /// The agent was stopped while it started.
+    AgentStartCancelled = "agent.start_cancelled", StateConflict, "Start it again when you want it.";
+    /// An orchestrator must be structured.
+    AgentOrchestratorNeedsStructured = "agent.orchestrator_needs_structured", Unsupported, "Create the orchestrator as a structured agent.";
+    /// As many sessions live as are allowed.
+    ResourceLimitReached = "resource.limit_reached", StateConflict, "Stop an agent, or raise resources.max_active_processes.";
+
+    /// No such objective, or not the caller's.
+    ObjectiveNotFound = "objective.not_found", NotFound, "List the objectives and use one of their ids.";
+    /// The objective is in a state that forbids this.
+    ObjectiveStateConflict = "objective.state_conflict", StateConflict, "Look at the objective's status and do what it allows.";
+    /// A task depends on a key that the objective does not have.
+    TaskUnknownDependency = "task.unknown_dependency", InvalidArgument, "Use the keys of tasks in the same objective.";
+    /// Tasks wait for each other.
+    TaskDependencyCycle = "task.dependency_cycle", InvalidArgument, "Remove one dependency of the named cycle.";
+    /// No such task, or not the caller's.
+    TaskNotFound = "task.not_found", NotFound, "List the tasks and use one of their ids.";
+    /// The task is in a state that forbids this.
+    TaskStateConflict = "task.state_conflict", StateConflict, "Look at the task's status and do what it allows.";
+    /// What was said belongs to an attempt that is over.
+    AttemptStale = "attempt.stale", StateConflict, "Nothing to do: a newer attempt counts.";
+
+    /// The endpoint's port is taken.
+    McpPortInUse = "mcp.port_in_use", StateConflict, "Set another mcp.port in config.json, or stop what listens there.";
+    /// The endpoint is switched off.
+    McpDisabled = "mcp.disabled", StateConflict, "Set mcp.enabled to true in config.json and start Cortex again.";
+    /// No credential came with the request.
+    AuthMissing = "auth.missing", AuthenticationError, "Send the header Authorization: Bearer with the token of `cortex token show`.";
+    /// The credential is not known, or not any more.
+    AuthInvalid = "auth.invalid", AuthenticationError, "Use the token of `cortex token show`; an old one ends with a rotation.";
+}
+
+impl Code {
+    /// The code with this wire name.
+    pub fn parse(wire: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.as_str() == wire)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Code {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let wire = String::deserialize(deserializer)?;
+        Self::parse(&wire).ok_or_else(|| D::Error::custom(format!("no error code {wire}")))
+    }
+}
+
+impl JsonSchema for Code {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Code".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "description": "A stable error code" })
+    }
+}
+
+/// One field that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct Problem {
+    /// Where: `tasks[2].depends_on[0]`. Empty: the whole.
+    pub path: String,
+    /// What is wrong there.
+    pub message: String,
+}
+
+impl Problem {
+    /// A problem at `path`.
+    pub fn new(path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { path: path.into(), message: message.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.path.is_empty() {
+            f.write_str(&self.message)
+        } else {
+            write!(f, "{}: {}", self.path, self.message)
+        }
+    }
+}
+
+/// A failure.
+#[derive(Clone, Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone, Debug)]
+struct Inner {
+    code: Code,
+    message: String,
+    remedy: Option<String>,
+    correlation_id: Option<CorrelationId>,
+    problems: Vec<Problem>,
+    details: BTreeMap<String, Value>,
+}
+
+impl Error {
+    /// A failure with `code`; `message` says in one sentence what happened to what.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            code,
+            message: message.into(),
+            remedy: None,
+            correlation_id: None,
+            problems: Vec::new(),
+            details: BTreeMap::new(),
+        }))
+    }
+
+    /// A failure by wrong fields. The message lists all of them.
+    pub fn invalid(code: Code, problems: Vec<Problem>) -> Self {
+        let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let mut error = Self::new(code, message);
+        error.0.problems = problems;
+        error
+    }
+
+    /// Says more exactly what to do next.
+    #[must_use]
+    pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
+        self.0.remedy = Some(remedy.into());
+        self
+    }
+
+    /// Adds a fact for programs: an id, a list of ids.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.0.details.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Ties it to the log, unless it is tied already.
+    #[must_use]
+    pub fn correlated(mut self, id: impl FnOnce() -> CorrelationId) -> Self {
+        self.0.correlation_id.get_or_insert_with(id);
+        self
+    }
+
+    /// The stable reason.
+    pub fn code(&self) -> Code {
+        self.0.code
+    }
+
+    /// What happened, in one sentence.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// What to do next.
+    pub fn remediation(&self) -> &str {
+        self.0.remedy.as_deref().unwrap_or_else(|| self.0.code.remedy())
+    }
+
+    /// Ties it to the log.
+    pub fn correlation_id(&self) -> Option<&CorrelationId> {
+        self.0.correlation_id.as_ref()
+    }
+
+    /// The wrong fields, when that is what it is about.
+    pub fn problems(&self) -> &[Problem] {
+        &self.0.problems
+    }
+
+    /// A fact for programs, by its key.
+    pub fn detail(&self, key: &str) -> Option<&Value> {
+        self.0.details.get(key)
+    }
+
+    /// The failure on the wire: `{kind, code, message, remediation, correlation_id, …}`.
+    pub fn to_wire(&self) -> Value {
+        let inner = &self.0;
+        let mut wire = Map::new();
+        wire.insert("kind".into(), json!(inner.code.kind()));
+        wire.insert("code".into(), json!(inner.code));
+        wire.insert("message".into(), json!(inner.message));
+        wire.insert("remediation".into(), json!(self.remediation()));
+        if let Some(id) = &inner.correlation_id {
+            wire.insert("correlation_id".into(), json!(id));
+        }
+        if !inner.problems.is_empty() {
+            wire.insert("problems".into(), json!(inner.problems));
+        }
+        wire.extend(inner.details.clone());
+        Value::Object(wire)
+    }
+
+    /// The failure behind its wire form. A code of another version becomes [`Code::Defect`] with the text kept.
+    pub fn from_wire(wire: &Value) -> Self {
+        const KNOWN: [&str; 6] =
+            ["kind", "code", "message", "remediation", "correlation_id", "problems"];
+        let text = |key: &str| wire.get(key).and_then(Value::as_str);
+        let message =
+            text("message").unwrap_or("the core answered with an error without a message");
+        let mut error = match text("code").map(|wire| (wire, Code::parse(wire))) {
+            Some((_, Some(code))) => Self::new(code, message),
+            Some((unknown, None)) => Self::new(Code::Defect, format!("{unknown}: {message}")),
+            None => Self::new(Code::Defect, message),
+        };
+        error.0.remedy = text("remediation").map(str::to_owned);
+        error.0.correlation_id = text("correlation_id").map(CorrelationId::new);
+        if let Some(problems) = wire.get("problems") {
+            error.0.problems = serde_json::from_value(problems.clone()).unwrap_or_default();
+        }
+        for (key, value) in wire.as_object().into_iter().flatten() {
+            if !KNOWN.contains(&key.as_str()) {
+                error.0.details.insert(key.clone(), value.clone());
+            }
+        }
+        error
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.0.message, self.0.code)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl PartialEq for Error {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_wire() == other.to_wire()
+    }
+}
+
+/// Result of the public API.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn wire_names_are_unique_and_dotted() {
+        let names: BTreeSet<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(names.len(), Code::ALL.len());
+        for code in Code::ALL {
+            assert!(code.as_str().split('.').count() == 2, "{code}");
+            assert!(code.remedy().ends_with('.') && code.meaning().ends_with('.'), "{code}");
+        }
+    }
+
+    #[test]
+    fn an_error_survives_the_wire() {
+        let error = Error::invalid(
+            Code::InvalidArguments,
+            vec![Problem::new("tasks[0].key", "is missing")],
+        )
+        .remedy("Add it.")
+        .with("project_id", "p1")
+        .correlated(|| CorrelationId::new("c1"));
+        assert_eq!(Error::from_wire(&error.to_wire()), error);
+        assert_eq!(error.to_string(), "tasks[0].key: is missing (validation.invalid_arguments)");
+    }
+}

@@ -1,0 +1,55 @@
+//! Every bound of the system, with its reason. What a person may change is in [`Settings`](crate::settings::Settings).
+
+use std::time::Duration;
+
+/// Writes in one commit. Bounds the wait of the first, and what one failing commit takes with it.
+pub const BATCH_MAX: usize = 256;
+/// Writes that may wait for the writer. A full queue slows callers down; it never refuses.
+pub const WRITE_QUEUE_MAX: usize = 1024;
+/// Longest wait of the writer for companions of a write. More would be felt by a person.
+pub const GATHER_MAX: Duration = Duration::from_micros(500);
+/// Events that a slow subscriber may lag behind before it must read the log instead.
+pub const EVENT_LAG_MAX: usize = 4096;
+/// Output lines that a slow watcher may lag behind before it loses some.
+pub const OUTPUT_LAG_MAX: usize = 4096;
+/// Messages that wait for the engine. A session whose events find no room waits, so its CLI does too.
+pub const WAKE_QUEUE_MAX: usize = 1024;
+/// Events of one session on their way to the engine.
+pub const SESSION_QUEUE_MAX: usize = 256;
+
+/// Tasks of one objective (seed).
+pub const TASKS_MAX: usize = 10;
+/// A task's description. Larger texts belong into a file of the project.
+pub const DESCRIPTION_BYTES_MAX: usize = 64 * 1024;
+/// What is kept of a result: head and tail.
+pub const RESULT_BYTES_MAX: usize = 64 * 1024;
+/// What is kept of a dependency's result in the next instruction; ten of them still fit a model's attention.
+pub const DEPENDENCY_RESULT_BYTES_MAX: usize = 8 * 1024;
+/// What a list shows of a result; `get_task_status` has all that is kept.
+pub const LISTED_RESULT_BYTES_MAX: usize = 2 * 1024;
+/// What is kept of a verification command's output: the end, where the failure stands.
+pub const VERIFICATION_OUTPUT_BYTES_MAX: usize = 16 * 1024;
+/// What is kept of a program's standard error.
+pub const STDERR_TAIL_BYTES_MAX: usize = 16 * 1024;
+/// The longest line that a runtime may print. Claude Code was seen to print 3 MB at once.
+pub const LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// A message to an agent (seed).
+pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
+
+/// Ended objectives that lists still show (C14).
+pub const ENDED_OBJECTIVES_LISTED_MAX: usize = 500;
+/// Free repeats of one task: attempts that were lost without anybody's fault (C22).
+pub const FREE_REPEATS_MAX: u8 = 5;
+
+/// A start waits this long for the runtime (seed).
+pub const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// An agent that has not let go of an ended turn by then is stopped (seed).
+pub const RELEASE_GRACE: Duration = Duration::from_secs(30);
+/// A session that is told to close has this long before it is killed.
+pub const CLOSE_GRACE: Duration = Duration::from_secs(10);
+/// All of an orderly shutdown; then what is left is killed.
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(15);
+/// How long a runtime's health counts as known.
+pub const HEALTH_TTL: Duration = Duration::from_secs(60);
+/// Longest wait of `poll_agent_events`.
+pub const POLL_WAIT_MAX: Duration = Duration::from_secs(30);

@@ -1,0 +1,15 @@
+//! What the core needs from others: runtimes that run agents, and something that runs a project's
+//! verification. Each is a trait; the core names no driver.
+
+mod runtime;
+mod session;
+mod verify;
+
+pub use runtime::{
+    Health, HealthReport, McpAccess, Opened, ProcessStrategy, Runtime, RuntimeInfo, SessionSpec,
+};
+pub use session::{
+    OutputKind, Session, SessionEvent, SessionFacts, ToolAnswer, ToolRequest, Turn, TurnEnd,
+    TurnFailure, TurnOutcome,
+};
+pub use verify::{CommandReport, VerificationOutcome, VerificationRequest, Verifier};

@@ -1,0 +1,74 @@
+//! Running a project's verification commands.
+
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::domain::verification::VerificationCommand;
+use crate::ids::AttemptId;
+
+/// Runs verification commands. The core has one that starts processes; a simulation brings its own.
+#[async_trait]
+pub trait Verifier: Debug + Send + Sync + 'static {
+    /// Runs the commands in order and stops at the first that fails.
+    ///
+    /// When it is dropped before it returns, nothing that it started may live on.
+    async fn verify(&self, request: VerificationRequest) -> VerificationOutcome;
+}
+
+/// What to verify.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VerificationRequest {
+    /// The attempt whose result is verified. Also the marker of the processes.
+    pub attempt_id: AttemptId,
+    /// Where.
+    pub cwd: PathBuf,
+    /// What to run, in order.
+    pub commands: Vec<VerificationCommand>,
+    /// For all of them together.
+    pub timeout: Duration,
+}
+
+/// How a verification ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VerificationOutcome {
+    /// Every command ended with exit code 0.
+    Passed {
+        /// What ran.
+        commands: Vec<CommandReport>,
+    },
+    /// A command ended otherwise.
+    Failed {
+        /// What ran; the last one failed.
+        commands: Vec<CommandReport>,
+        /// What failed, in one sentence.
+        message: String,
+    },
+    /// A command could not run.
+    Unavailable {
+        /// What ran before.
+        commands: Vec<CommandReport>,
+        /// Why, in one sentence.
+        message: String,
+    },
+}
+
+/// One command that ran.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct CommandReport {
+    /// Its name, or its program.
+    pub name: String,
+    /// What ran.
+    pub argv: Vec<String>,
+    /// Its exit code; null when it was ended.
+    pub exit_code: Option<i32>,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+    /// The end of what it printed, at most 16 KiB.
+    pub output: String,
+}

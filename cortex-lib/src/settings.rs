@@ -1,0 +1,121 @@
+//! What a person may set about a core. The program reads it from `config.json`; an embedder builds it.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::domain::approval::Rule;
+
+/// The settings of one core. The default is what most people want.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// What may be used at once.
+    pub resources: Resources,
+    /// How agents are treated.
+    pub agents: Agents,
+    /// How failed attempts are repeated.
+    pub retry: Retry,
+    /// How tool requests of agents are answered.
+    pub approvals: Approvals,
+    /// The event log.
+    pub events: Events,
+}
+
+/// What may be used at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Resources {
+    /// Sessions that may live at once. A coding CLI takes 100 to 500 MB.
+    #[schemars(range(min = 1, max = 1000))]
+    pub max_active_processes: u32,
+    /// Verifications that may run at once.
+    #[schemars(range(min = 1, max = 100))]
+    pub max_verifications: u32,
+}
+
+impl Default for Resources {
+    fn default() -> Self {
+        Self { max_active_processes: 16, max_verifications: 4 }
+    }
+}
+
+/// How agents are treated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Agents {
+    /// Start the agents again that ran when the core went down.
+    pub restore_on_open: bool,
+    /// A turn that is silent for this long has stalled, in seconds.
+    #[schemars(range(min = 10, max = 86_400))]
+    pub stall_secs: u64,
+}
+
+impl Default for Agents {
+    fn default() -> Self {
+        Self { restore_on_open: true, stall_secs: 600 }
+    }
+}
+
+/// How failed attempts are repeated: after `base · 2ⁿ`, at most `max`, give or take `jitter_percent`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retry {
+    /// Retries of a task that does not say how many it wants.
+    #[schemars(range(max = 10))]
+    pub max_retries: u8,
+    /// Wait before the first retry, in milliseconds.
+    #[schemars(range(max = 3_600_000))]
+    pub base_ms: u64,
+    /// Longest wait, in milliseconds.
+    #[schemars(range(max = 86_400_000))]
+    pub max_ms: u64,
+    /// Spread of the wait, in percent, so that many failures do not come back at once.
+    #[schemars(range(max = 100))]
+    pub jitter_percent: u8,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { max_retries: 2, base_ms: 5_000, max_ms: 300_000, jitter_percent: 20 }
+    }
+}
+
+/// How tool requests of agents are answered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Approvals {
+    /// Ordered rules: the first that matches decides. No match: denied.
+    pub rules: Vec<Rule>,
+    /// Complete a task whose project has no verification without asking a person.
+    pub approve_unverified: bool,
+}
+
+impl Default for Approvals {
+    fn default() -> Self {
+        Self { rules: Vec::new(), approve_unverified: false }
+    }
+}
+
+/// The event log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Events {
+    /// The newest events that are kept.
+    #[schemars(range(min = 1_000, max = 100_000_000))]
+    pub kept: u64,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self { kept: 100_000 }
+    }
+}
+
+impl Settings {
+    /// A turn that is silent for this long has stalled.
+    pub fn stall_limit(&self) -> Duration {
+        Duration::from_secs(self.agents.stall_secs)
+    }
+}
