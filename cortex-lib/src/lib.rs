@@ -12,6 +12,7 @@ pub mod limits;
 pub mod mcp;
 pub mod port;
 pub mod process;
+pub mod progress;
 pub mod secret;
 pub mod settings;
 pub mod store;

@@ -41,6 +41,10 @@ pub const ENDED_OBJECTIVES_LISTED_MAX: usize = 500;
 /// Free repeats of one task: attempts that were lost without anybody's fault (C22).
 pub const FREE_REPEATS_MAX: u8 = 5;
 
+/// Seconds that one attempt may take when its task does not say (seed).
+pub const TASK_TIMEOUT_SECS: u32 = 3_600;
+/// The wait for a quota when the runtime does not tell when it ends.
+pub const RATE_LIMIT_WAIT: Duration = Duration::from_secs(60);
 /// A start waits this long for the runtime (seed).
 pub const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// An agent that has not let go of an ended turn by then is stopped (seed).

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::approval::Rule;
+pub use crate::domain::retry::Retry;
 
 /// The settings of one core. The default is what most people want.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -58,44 +59,14 @@ impl Default for Agents {
     }
 }
 
-/// How failed attempts are repeated: after `base · 2ⁿ`, at most `max`, give or take `jitter_percent`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Retry {
-    /// Retries of a task that does not say how many it wants.
-    #[schemars(range(max = 10))]
-    pub max_retries: u8,
-    /// Wait before the first retry, in milliseconds.
-    #[schemars(range(max = 3_600_000))]
-    pub base_ms: u64,
-    /// Longest wait, in milliseconds.
-    #[schemars(range(max = 86_400_000))]
-    pub max_ms: u64,
-    /// Spread of the wait, in percent, so that many failures do not come back at once.
-    #[schemars(range(max = 100))]
-    pub jitter_percent: u8,
-}
-
-impl Default for Retry {
-    fn default() -> Self {
-        Self { max_retries: 2, base_ms: 5_000, max_ms: 300_000, jitter_percent: 20 }
-    }
-}
-
 /// How tool requests of agents are answered.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Approvals {
     /// Ordered rules: the first that matches decides. No match: denied.
     pub rules: Vec<Rule>,
     /// Complete a task whose project has no verification without asking a person.
     pub approve_unverified: bool,
-}
-
-impl Default for Approvals {
-    fn default() -> Self {
-        Self { rules: Vec::new(), approve_unverified: false }
-    }
 }
 
 /// The event log.

@@ -284,6 +284,19 @@ impl Machine for AttemptState {
 }
 
 impl AttemptState {
+    /// Whether nothing can happen to it any more.
+    pub fn is_over(&self) -> bool {
+        matches!(self, Self::Over(_))
+    }
+
+    /// Whether it was told to end and has not.
+    pub fn is_letting_go(&self) -> bool {
+        match self {
+            Self::Ending(_) | Self::Killing(_) | Self::Halting(_) => true,
+            Self::Starting | Self::Running | Self::Verifying | Self::Over(_) => false,
+        }
+    }
+
     /// Whether its turn may still be running on an agent.
     pub fn holds_agent(&self) -> bool {
         match self {
@@ -333,7 +346,7 @@ mod tests {
         });
         assert_eq!(
             (seen.states.len(), seen.edges, seen.refusals),
-            (28, 86, 316),
+            (29, 98, 218),
             "the lifecycle changed: is that meant?"
         );
     }

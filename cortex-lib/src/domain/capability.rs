@@ -41,6 +41,23 @@ pub enum Capability {
 }
 
 impl Capability {
+    /// Every capability.
+    pub const ALL: &'static [Self] = &[
+        Self::StructuredSession,
+        Self::TerminalSession,
+        Self::InteractiveInput,
+        Self::Interrupt,
+        Self::Resume,
+        Self::ToolApproval,
+        Self::McpClient,
+        Self::OrchestratorRole,
+        Self::ReadOnlyTurn,
+        Self::ModelSelection,
+        Self::Skills,
+        Self::UsageReporting,
+        Self::StructuredOutput,
+    ];
+
     /// Its name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -5,13 +5,13 @@
 //! a crash forgets what was done, never what is owed.
 #![deny(clippy::wildcard_enum_match_arm)]
 
-pub mod access;
 pub mod agent;
 pub mod approval;
 pub mod attempt;
 pub mod capability;
 pub mod event;
 pub mod graph;
+pub mod instruction;
 pub mod machine;
 pub mod objective;
 pub mod plan;

@@ -1,1 +1,713 @@
-//!
+//! Which task starts on which agent, and why every other task waits. The only place that knows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::agent::{AgentStatus, Interaction, Role};
+use super::capability::Capability;
+use super::objective::PausePolicy;
+use super::task::{BlockCause, TaskStatus};
+use crate::ids::{AgentId, ProjectId, RuntimeId, TaskId};
+use crate::time::Timestamp;
+
+/// How urgent a task is.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Priority {
+    /// After everything else.
+    Low,
+    /// As it comes.
+    #[default]
+    Normal,
+    /// Before the others.
+    High,
+    /// Before everything.
+    Urgent,
+}
+
+/// Why a task is held back for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Hold {
+    /// Its last attempt failed.
+    Backoff,
+    /// The quota of the runtime is used up.
+    RateLimited,
+}
+
+/// What the scheduler has to know of a task that has not ended.
+#[derive(Clone, Debug)]
+pub struct TaskCard {
+    /// The task.
+    pub id: TaskId,
+    /// Its project.
+    pub project_id: ProjectId,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// Why it is BLOCKED, if it is.
+    pub blocked: Option<BlockCause>,
+    /// How urgent it is.
+    pub priority: Priority,
+    /// Since when it may start.
+    pub ready_at: Option<Timestamp>,
+    /// Its place in the order of creation.
+    pub order: u64,
+    /// Dependencies that have not completed.
+    pub unmet: Vec<TaskId>,
+    /// What its agent must be able to do.
+    pub requirements: BTreeSet<Capability>,
+    /// Whether each attempt gets a worktree and so a session of its own.
+    pub isolated: bool,
+    /// The agent it is pinned to.
+    pub pinned: Option<AgentId>,
+    /// The files it claims: globs relative to the project's root. None: no claim.
+    pub paths: Vec<String>,
+    /// Not before this point, and why.
+    pub hold: Option<(Timestamp, Hold)>,
+    /// The class of the failure that holds it back.
+    pub hold_cause: Option<String>,
+    /// The runtime whose quota holds it back.
+    pub hold_runtime: Option<RuntimeId>,
+    /// The policy of the pause that its objective is in.
+    pub paused: Option<PausePolicy>,
+    /// Its last attempt still lets go.
+    pub ending: bool,
+}
+
+/// What the scheduler has to know of an agent.
+#[derive(Clone, Debug)]
+pub struct AgentCard {
+    /// The agent.
+    pub id: AgentId,
+    /// Its project.
+    pub project_id: ProjectId,
+    /// Where it stands.
+    pub status: AgentStatus,
+    /// Whether a direct turn runs.
+    pub in_turn: bool,
+    /// What it may be.
+    pub role: Role,
+    /// How it is talked to.
+    pub interaction: Interaction,
+    /// What its runtime can do; empty when the runtime is not registered.
+    pub capabilities: BTreeSet<Capability>,
+    /// Since when it has nothing to do.
+    pub idle_since: Timestamp,
+}
+
+/// Everything that decides what starts.
+#[derive(Clone, Debug, Default)]
+pub struct Board {
+    /// Tasks that have not ended.
+    pub tasks: Vec<TaskCard>,
+    /// All agents.
+    pub agents: Vec<AgentCard>,
+    /// Sessions that live.
+    pub live_sessions: u32,
+    /// Sessions that may live.
+    pub sessions_max: u32,
+    /// Whether the core is on its way down.
+    pub stopping: bool,
+}
+
+/// What to do now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    /// Tasks to start, each on its agent.
+    pub starts: Vec<(TaskId, AgentId)>,
+    /// Why every other task waits.
+    pub waits: BTreeMap<TaskId, Waiting>,
+    /// When something changes by time alone.
+    pub next_due: Option<Timestamp>,
+}
+
+/// Why a task waits: `reason`, and what explains it under a key of that name (H-10).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub struct Waiting {
+    /// Why, in one word.
+    pub reason: WaitReason,
+    /// Tasks that have to complete first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dependencies: Option<WaitingForTasks>,
+    /// The pause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective_paused: Option<WaitingForResume>,
+    /// Every agent of the project, and why it cannot run the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_eligible_agent: Option<WaitingForAgents>,
+    /// The agent that the task is pinned to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assigned_agent_unavailable: Option<WaitingForAgent>,
+    /// The wait after a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<WaitingForTime>,
+    /// The wait for a quota.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_limited: Option<WaitingForQuota>,
+    /// Tasks that use the same files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paths_in_use: Option<WaitingForTasks>,
+    /// The limit of live sessions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_limit: Option<WaitingForSession>,
+    /// The decision that a person has to make.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<WaitingForPerson>,
+}
+
+/// Why a task waits, in one word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum WaitReason {
+    /// Tasks it depends on have not completed.
+    Dependencies,
+    /// Its objective is paused.
+    ObjectivePaused,
+    /// No agent of the project can take it now.
+    NoEligibleAgent,
+    /// The agent it is pinned to cannot take it now.
+    AssignedAgentUnavailable,
+    /// It failed a moment ago.
+    Backoff,
+    /// The quota of the runtime is used up.
+    RateLimited,
+    /// Another task uses files it claims.
+    PathsInUse,
+    /// As many sessions live as may.
+    ProcessLimit,
+    /// Its last attempt still lets go.
+    PreviousAttemptEnding,
+    /// A person has to decide.
+    Approval,
+    /// The core is on its way down.
+    CoreStopping,
+    /// It is about to start.
+    #[default]
+    Starting,
+}
+
+/// Tasks that are waited for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct WaitingForTasks {
+    /// Which.
+    pub task_ids: Vec<TaskId>,
+}
+
+/// A pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct WaitingForResume {
+    /// How it treats what runs.
+    pub policy: PausePolicy,
+}
+
+/// Agents that cannot take the task.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct WaitingForAgents {
+    /// Each agent of the project.
+    pub agents: Vec<NotEligible>,
+}
+
+/// Why one agent cannot take a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct NotEligible {
+    /// The agent.
+    pub agent_id: AgentId,
+    /// Why.
+    pub reason: NotEligibleReason,
+    /// The capabilities that its runtime lacks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<Capability>,
+}
+
+/// Why one agent cannot take a task, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum NotEligibleReason {
+    /// It has no session that takes input.
+    NotReady,
+    /// It does something else.
+    Busy,
+    /// It never runs tasks.
+    Orchestrator,
+    /// It has no turns.
+    TerminalMode,
+    /// Its runtime cannot do what the task requires.
+    MissingCapability,
+}
+
+/// The agent that a task is pinned to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct WaitingForAgent {
+    /// The agent.
+    pub agent_id: AgentId,
+    /// Its state; absent when it was removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<AgentStatus>,
+    /// Why it cannot take the task.
+    pub reason: NotEligibleReason,
+    /// The capabilities that its runtime lacks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<Capability>,
+}
+
+/// A point in time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct WaitingForTime {
+    /// When it may start.
+    pub until: Timestamp,
+    /// The class of the failure.
+    pub cause: String,
+}
+
+/// The end of a rate limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct WaitingForQuota {
+    /// When it may start.
+    pub until: Timestamp,
+    /// Whose quota it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime_id: Option<RuntimeId>,
+}
+
+/// The limit of live sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct WaitingForSession {
+    /// Sessions that may live.
+    pub max: u32,
+}
+
+/// A person's decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct WaitingForPerson {
+    /// Why it is BLOCKED.
+    pub cause: BlockCause,
+}
+
+impl Waiting {
+    fn because(reason: WaitReason) -> Self {
+        Self { reason, ..Self::default() }
+    }
+}
+
+/// Decides what starts now. A task that starts takes its agent, its paths and its session from the board.
+pub fn plan(board: &Board, now: Timestamp) -> Schedule {
+    let mut schedule = Schedule::default();
+    let mut free: BTreeMap<&AgentId, &AgentCard> =
+        board.agents.iter().map(|agent| (&agent.id, agent)).collect();
+    let mut claims: Vec<&TaskCard> = board.tasks.iter().filter(|task| holds_paths(task)).collect();
+    let mut sessions = board.live_sessions;
+
+    let mut ready: Vec<&TaskCard> = Vec::new();
+    for task in &board.tasks {
+        match waits_for_others(task, board, now) {
+            Some(waiting) => {
+                schedule.waits.insert(task.id.clone(), waiting);
+            }
+            None if task.status == TaskStatus::Ready => ready.push(task),
+            None => {}
+        }
+        if let Some((until, _)) =
+            task.hold.filter(|(until, _)| task.status == TaskStatus::Ready && *until > now)
+        {
+            schedule.next_due = Some(schedule.next_due.map_or(until, |due| due.min(until)));
+        }
+    }
+    ready.sort_by_key(|task| (std::cmp::Reverse(task.priority), task.ready_at, task.order));
+
+    for task in ready {
+        match place(task, board, &free, &claims, sessions) {
+            Ok(agent) => {
+                free.remove(&agent.id);
+                claims.push(task);
+                sessions = sessions.saturating_add(u32::from(task.isolated));
+                schedule.starts.push((task.id.clone(), agent.id.clone()));
+            }
+            Err(waiting) => {
+                schedule.waits.insert(task.id.clone(), waiting);
+            }
+        }
+    }
+    schedule
+}
+
+/// Why a task cannot start whatever agents there are.
+fn waits_for_others(task: &TaskCard, board: &Board, now: Timestamp) -> Option<Waiting> {
+    match task.status {
+        TaskStatus::Created => Some(Waiting {
+            dependencies: Some(WaitingForTasks { task_ids: task.unmet.clone() }),
+            ..Waiting::because(WaitReason::Dependencies)
+        }),
+        TaskStatus::Blocked => Some(Waiting {
+            approval: task.blocked.map(|cause| WaitingForPerson { cause }),
+            ..Waiting::because(WaitReason::Approval)
+        }),
+        TaskStatus::Ready if board.stopping => Some(Waiting::because(WaitReason::CoreStopping)),
+        TaskStatus::Ready if task.ending => {
+            Some(Waiting::because(WaitReason::PreviousAttemptEnding))
+        }
+        TaskStatus::Ready => {
+            if let Some(policy) = task.paused {
+                return Some(Waiting {
+                    objective_paused: Some(WaitingForResume { policy }),
+                    ..Waiting::because(WaitReason::ObjectivePaused)
+                });
+            }
+            let (until, hold) = task.hold.filter(|(until, _)| *until > now)?;
+            Some(match hold {
+                Hold::Backoff => Waiting {
+                    backoff: Some(WaitingForTime {
+                        until,
+                        cause: task.hold_cause.clone().unwrap_or_default(),
+                    }),
+                    ..Waiting::because(WaitReason::Backoff)
+                },
+                Hold::RateLimited => Waiting {
+                    rate_limited: Some(WaitingForQuota {
+                        until,
+                        runtime_id: task.hold_runtime.clone(),
+                    }),
+                    ..Waiting::because(WaitReason::RateLimited)
+                },
+            })
+        }
+        TaskStatus::Running
+        | TaskStatus::Verifying
+        | TaskStatus::Completed
+        | TaskStatus::Failed
+        | TaskStatus::Cancelled => None,
+    }
+}
+
+/// Finds the agent for a task: the pinned one, else the one that is idle longest.
+fn place<'b>(
+    task: &TaskCard,
+    board: &'b Board,
+    free: &BTreeMap<&AgentId, &'b AgentCard>,
+    claims: &[&TaskCard],
+    sessions: u32,
+) -> Result<&'b AgentCard, Waiting> {
+    let users: Vec<TaskId> =
+        claims.iter().filter(|other| overlap(task, other)).map(|other| other.id.clone()).collect();
+    if !users.is_empty() {
+        return Err(Waiting {
+            paths_in_use: Some(WaitingForTasks { task_ids: users }),
+            ..Waiting::because(WaitReason::PathsInUse)
+        });
+    }
+    if task.isolated && sessions >= board.sessions_max {
+        return Err(Waiting {
+            process_limit: Some(WaitingForSession { max: board.sessions_max }),
+            ..Waiting::because(WaitReason::ProcessLimit)
+        });
+    }
+    let why_not = |agent: &AgentCard| {
+        not_eligible(agent, task).or_else(|| {
+            (!free.contains_key(&agent.id)).then(|| NotEligible {
+                agent_id: agent.id.clone(),
+                reason: NotEligibleReason::Busy,
+                missing: Vec::new(),
+            })
+        })
+    };
+
+    if let Some(pinned) = &task.pinned {
+        let agent = board.agents.iter().find(|agent| agent.id == *pinned);
+        let no = match agent.map(|agent| (agent, why_not(agent))) {
+            Some((agent, None)) => return Ok(agent),
+            Some((agent, Some(no))) => WaitingForAgent {
+                agent_id: no.agent_id,
+                state: Some(agent.status),
+                reason: no.reason,
+                missing: no.missing,
+            },
+            None => WaitingForAgent {
+                agent_id: pinned.clone(),
+                state: None,
+                reason: NotEligibleReason::NotReady,
+                missing: Vec::new(),
+            },
+        };
+        return Err(Waiting {
+            assigned_agent_unavailable: Some(no),
+            ..Waiting::because(WaitReason::AssignedAgentUnavailable)
+        });
+    }
+
+    let of_project = || board.agents.iter().filter(|agent| agent.project_id == task.project_id);
+    of_project()
+        .filter(|agent| why_not(agent).is_none())
+        .min_by_key(|agent| (agent.idle_since, &agent.id))
+        .ok_or_else(|| Waiting {
+            no_eligible_agent: Some(WaitingForAgents {
+                agents: of_project().filter_map(why_not).collect(),
+            }),
+            ..Waiting::because(WaitReason::NoEligibleAgent)
+        })
+}
+
+/// Why an agent cannot run a task now; none: it can.
+pub fn not_eligible(agent: &AgentCard, task: &TaskCard) -> Option<NotEligible> {
+    let missing: Vec<_> = task.requirements.difference(&agent.capabilities).copied().collect();
+    let reason = if agent.role == Role::Orchestrator {
+        NotEligibleReason::Orchestrator
+    } else if agent.interaction == Interaction::Terminal {
+        NotEligibleReason::TerminalMode
+    } else if !missing.is_empty() {
+        NotEligibleReason::MissingCapability
+    } else if agent.status == AgentStatus::Busy || agent.in_turn {
+        NotEligibleReason::Busy
+    } else if agent.status != AgentStatus::Ready {
+        NotEligibleReason::NotReady
+    } else {
+        return None;
+    };
+    let missing = if reason == NotEligibleReason::MissingCapability { missing } else { Vec::new() };
+    Some(NotEligible { agent_id: agent.id.clone(), reason, missing })
+}
+
+/// A task holds its claim while it runs, is verified, or its attempt still lets go.
+fn holds_paths(task: &TaskCard) -> bool {
+    matches!(task.status, TaskStatus::Running | TaskStatus::Verifying) || task.ending
+}
+
+/// Whether two claims may touch the same file. Only declared claims in the project's own folder count (H-35).
+fn overlap(a: &TaskCard, b: &TaskCard) -> bool {
+    a.id != b.id
+        && a.project_id == b.project_id
+        && !(a.isolated || b.isolated)
+        && a.paths.iter().any(|one| b.paths.iter().any(|other| globs_may_overlap(one, other)))
+}
+
+/// Compares what stands before the first wildcard: when one begins with the other, they may meet.
+fn globs_may_overlap(a: &str, b: &str) -> bool {
+    let fixed = |glob: &str| glob.split(['*', '?', '[', '{']).next().unwrap_or_default().to_owned();
+    let (a, b) = (fixed(a), fixed(b));
+    a.starts_with(&b) || b.starts_with(&a)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_000);
+
+    fn task(id: &str) -> TaskCard {
+        TaskCard {
+            id: TaskId::new(id),
+            project_id: ProjectId::new("p"),
+            status: TaskStatus::Ready,
+            blocked: None,
+            priority: Priority::Normal,
+            ready_at: Some(NOW),
+            order: 0,
+            unmet: Vec::new(),
+            requirements: BTreeSet::new(),
+            isolated: false,
+            pinned: None,
+            paths: Vec::new(),
+            hold: None,
+            hold_cause: None,
+            hold_runtime: None,
+            paused: None,
+            ending: false,
+        }
+    }
+
+    fn agent(id: &str) -> AgentCard {
+        AgentCard {
+            id: AgentId::new(id),
+            project_id: ProjectId::new("p"),
+            status: AgentStatus::Ready,
+            in_turn: false,
+            role: Role::Worker,
+            interaction: Interaction::Structured,
+            capabilities: BTreeSet::from([Capability::StructuredSession]),
+            idle_since: NOW,
+        }
+    }
+
+    fn board(tasks: Vec<TaskCard>, agents: Vec<AgentCard>) -> Board {
+        Board { tasks, agents, live_sessions: 1, sessions_max: 16, stopping: false }
+    }
+
+    fn starts(board: &Board) -> Vec<(String, String)> {
+        plan(board, NOW)
+            .starts
+            .into_iter()
+            .map(|(task, agent)| (task.to_string(), agent.to_string()))
+            .collect()
+    }
+
+    fn reason(board: &Board, id: &str) -> WaitReason {
+        plan(board, NOW).waits[&TaskId::new(id)].reason
+    }
+
+    fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
+        list.iter().map(|(task, agent)| ((*task).to_owned(), (*agent).to_owned())).collect()
+    }
+
+    #[test]
+    fn urgent_goes_first_then_the_longest_ready_then_the_oldest() {
+        let tasks = vec![
+            TaskCard { order: 3, ..task("later") },
+            TaskCard { order: 2, ready_at: Some(Timestamp::from_millis(1)), ..task("early") },
+            TaskCard { order: 1, ..task("older") },
+            TaskCard { order: 4, priority: Priority::Urgent, ..task("urgent") },
+        ];
+        let agents = ["1", "2", "3", "4"].map(agent).to_vec();
+        assert_eq!(
+            starts(&board(tasks, agents)),
+            pairs(&[("urgent", "1"), ("early", "2"), ("older", "3"), ("later", "4")])
+        );
+    }
+
+    #[test]
+    fn the_agent_that_is_idle_longest_gets_the_task() {
+        let rested = AgentCard { idle_since: Timestamp::from_millis(1), ..agent("z") };
+        assert_eq!(starts(&board(vec![task("t")], vec![agent("a"), rested])), pairs(&[("t", "z")]));
+    }
+
+    #[test]
+    fn a_pinned_task_never_moves_by_itself() {
+        let pinned = TaskCard { pinned: Some(AgentId::new("a")), ..task("t") };
+        let stopped = AgentCard { status: AgentStatus::Stopped, ..agent("a") };
+        let b = board(vec![pinned], vec![stopped, agent("b")]);
+        assert_eq!(starts(&b), []);
+        let waiting = plan(&b, NOW).waits[&TaskId::new("t")].clone();
+        assert_eq!(
+            waiting.assigned_agent_unavailable.unwrap().state,
+            Some(AgentStatus::Stopped),
+            "H-34"
+        );
+    }
+
+    #[test]
+    fn every_agent_says_why_it_cannot() {
+        let needy = TaskCard { requirements: BTreeSet::from([Capability::Resume]), ..task("t") };
+        let agents = vec![
+            AgentCard { role: Role::Orchestrator, ..agent("1") },
+            AgentCard { interaction: Interaction::Terminal, ..agent("2") },
+            agent("3"),
+            AgentCard { status: AgentStatus::Busy, ..agent("4") },
+            AgentCard { project_id: ProjectId::new("other"), ..agent("5") },
+        ];
+        let waiting =
+            plan(&board(vec![needy], agents.clone()), NOW).waits[&TaskId::new("t")].clone();
+        let no: Vec<_> =
+            waiting.no_eligible_agent.unwrap().agents.into_iter().map(|no| no.reason).collect();
+        use NotEligibleReason as R;
+        assert_eq!(
+            no,
+            [R::Orchestrator, R::TerminalMode, R::MissingCapability, R::MissingCapability]
+        );
+        let busy =
+            plan(&board(vec![task("t")], vec![AgentCard { in_turn: true, ..agent("1") }]), NOW);
+        assert_eq!(
+            busy.waits[&TaskId::new("t")].no_eligible_agent.as_ref().unwrap().agents[0].reason,
+            R::Busy
+        );
+    }
+
+    #[test]
+    fn one_agent_takes_one_task() {
+        let b = board(vec![task("1"), TaskCard { order: 1, ..task("2") }], vec![agent("a")]);
+        assert_eq!(starts(&b), pairs(&[("1", "a")]));
+        assert_eq!(reason(&b, "2"), WaitReason::NoEligibleAgent);
+    }
+
+    #[test]
+    fn only_declared_overlapping_paths_exclude_each_other() {
+        let claim = |id: &str, order, paths: &[&str]| TaskCard {
+            order,
+            paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+            ..task(id)
+        };
+        let tasks = vec![
+            claim("1", 1, &["src/**"]),
+            claim("2", 2, &["src/a.rs"]),
+            claim("3", 3, &["docs/*"]),
+            claim("4", 4, &[]),
+        ];
+        let b = board(tasks, ["a", "b", "c", "d"].map(agent).to_vec());
+        assert_eq!(starts(&b), pairs(&[("1", "a"), ("3", "b"), ("4", "c")]));
+        assert_eq!(
+            plan(&b, NOW).waits[&TaskId::new("2")].paths_in_use,
+            Some(WaitingForTasks { task_ids: vec![TaskId::new("1")] })
+        );
+    }
+
+    #[test]
+    fn a_held_task_says_until_when_and_wakes_the_engine_then() {
+        let until = Timestamp::from_millis(6_000);
+        let held = TaskCard {
+            hold: Some((until, Hold::Backoff)),
+            hold_cause: Some("transient".into()),
+            ..task("t")
+        };
+        let seen = plan(&board(vec![held.clone()], vec![agent("a")]), NOW);
+        assert_eq!((seen.starts.len(), seen.next_due), (0, Some(until)));
+        assert_eq!(seen.waits[&held.id].reason, WaitReason::Backoff);
+        assert_eq!(plan(&board(vec![held], vec![agent("a")]), until).starts.len(), 1);
+    }
+
+    #[test]
+    fn whatever_holds_a_task_back_has_a_name() {
+        let agents = || vec![agent("a")];
+        let cases = [
+            (TaskCard { status: TaskStatus::Created, ..task("t") }, WaitReason::Dependencies),
+            (
+                TaskCard {
+                    status: TaskStatus::Blocked,
+                    blocked: Some(BlockCause::OutcomeUnknown),
+                    ..task("t")
+                },
+                WaitReason::Approval,
+            ),
+            (
+                TaskCard { paused: Some(PausePolicy::Drain), ..task("t") },
+                WaitReason::ObjectivePaused,
+            ),
+            (TaskCard { ending: true, ..task("t") }, WaitReason::PreviousAttemptEnding),
+        ];
+        for (card, wanted) in cases {
+            assert_eq!(reason(&board(vec![card], agents()), "t"), wanted);
+        }
+        let stopping = Board { stopping: true, ..board(vec![task("t")], agents()) };
+        assert_eq!(reason(&stopping, "t"), WaitReason::CoreStopping);
+        let full = Board {
+            sessions_max: 1,
+            ..board(vec![TaskCard { isolated: true, ..task("t") }], agents())
+        };
+        assert_eq!(reason(&full, "t"), WaitReason::ProcessLimit);
+    }
+}

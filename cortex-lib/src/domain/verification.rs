@@ -44,3 +44,19 @@ impl VerificationCommand {
         self.name.as_deref().or_else(|| self.argv.first().map(String::as_str)).unwrap_or("command")
     }
 }
+
+/// One command that ran.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
+pub struct CommandReport {
+    /// Its name, or its program.
+    pub name: String,
+    /// What ran.
+    pub argv: Vec<String>,
+    /// Its exit code; null when it was ended.
+    pub exit_code: Option<i32>,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+    /// The end of what it printed, at most 16 KiB.
+    pub output: String,
+}

@@ -12,4 +12,4 @@ pub use session::{
     OutputKind, Session, SessionEvent, SessionFacts, ToolAnswer, ToolRequest, Turn, TurnEnd,
     TurnFailure, TurnOutcome,
 };
-pub use verify::{CommandReport, VerificationOutcome, VerificationRequest, Verifier};
+pub use verify::{VerificationOutcome, VerificationRequest, Verifier};

@@ -5,10 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use crate::domain::verification::VerificationCommand;
+use crate::domain::verification::{CommandReport, VerificationCommand};
 use crate::ids::AttemptId;
 
 /// Runs verification commands. The core has one that starts processes; a simulation brings its own.
@@ -55,20 +52,4 @@ pub enum VerificationOutcome {
         /// Why, in one sentence.
         message: String,
     },
-}
-
-/// One command that ran.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(inline)]
-pub struct CommandReport {
-    /// Its name, or its program.
-    pub name: String,
-    /// What ran.
-    pub argv: Vec<String>,
-    /// Its exit code; null when it was ended.
-    pub exit_code: Option<i32>,
-    /// How long it took, in milliseconds.
-    pub duration_ms: u64,
-    /// The end of what it printed, at most 16 KiB.
-    pub output: String,
 }

@@ -1,0 +1,260 @@
+//! Attempts: what their steps mean for their agent and their task.
+
+use serde_json::json;
+
+use super::agents::TurnFailed;
+use crate::domain::agent::AgentInput;
+use crate::domain::attempt::{AttemptInput, AttemptState, Cause, EndReason, Outcome};
+use crate::domain::retry::backoff;
+use crate::domain::schedule::Hold;
+use crate::domain::task::{AttemptEnd, Evidence, Phase, TaskInput};
+use crate::domain::text::head_and_tail;
+use crate::domain::usage::Usage;
+use crate::domain::verification::CommandReport;
+use crate::error::{Code, Error, Result};
+use crate::ids::{AgentId, AttemptId, TaskId, TurnId};
+use crate::limits::{RATE_LIMIT_WAIT, RELEASE_GRACE, RESULT_BYTES_MAX, TASK_TIMEOUT_SECS};
+use crate::settings::Settings;
+use crate::store::{
+    Attempt, AttemptFailure, AttemptResult, Decision, DecisionKind, HoldRow, Task, TaskFailure, TaskResult, Timer,
+    VerificationRecord, VerificationStatus, Why, Workspace, WorkspaceKind, WriteTx,
+};
+use crate::time::Timestamp;
+
+/// What is known beside an attempt's input.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AttemptReport {
+    /// What the turn returned.
+    pub text: Option<String>,
+    /// Why something went wrong.
+    pub message: Option<String>,
+    /// When a rate limit ends.
+    pub resets_at: Option<Timestamp>,
+    /// What the turn used.
+    pub usage: Usage,
+    /// The verification commands that ran.
+    pub commands: Vec<CommandReport>,
+}
+
+impl WriteTx<'_> {
+    /// Gives a task to an agent: keeps the attempt, from here on its turn is owed.
+    ///
+    /// # Errors
+    ///
+    /// `task.state_conflict`, `agent.state_conflict` when either is not ready for it.
+    pub fn assign(&mut self, task_id: &TaskId, agent_id: &AgentId) -> Result<Attempt> {
+        let (task, agent) = (self.task(task_id)?, self.agent(agent_id)?);
+        let session_id = agent.state.session().cloned().ok_or_else(|| {
+            Error::new(Code::AgentStateConflict, format!("agent {} has no session", agent.name)).with("agent_id", agent_id.as_str())
+        })?;
+        let number = self.attempts_of(task_id)?.last().map_or(1, |last| last.number.saturating_add(1));
+        let attempt = Attempt {
+            id: AttemptId::new(self.env().mint()),
+            task_id: task_id.clone(),
+            number,
+            agent_id: agent_id.clone(),
+            runtime_id: agent.runtime_id.clone(),
+            session_id,
+            turn_id: TurnId::new(self.env().mint()),
+            state: AttemptState::Starting,
+            generation: self.objective(&task.objective_id)?.generation,
+            workspace: Workspace {
+                kind: WorkspaceKind::Project,
+                path: self.project(&task.project_id)?.root,
+                branch: None,
+                base_commit: None,
+            },
+            result: None,
+            failure: None,
+            usage: Usage::default(),
+            verification: None,
+            started_at: self.now(),
+            ended_at: None,
+        };
+        self.step_task(task_id, TaskInput::Assign(attempt.id.clone()), |_| ())?;
+        self.step_agent(agent_id, AgentInput::Assign(attempt.id.clone()), &Why::Because("task"))?;
+        self.insert_attempt(&attempt, &task.project_id)?;
+        let limit = task.spec.timeout_secs.unwrap_or(TASK_TIMEOUT_SECS);
+        let due = self.steady().after(std::time::Duration::from_secs(limit.into()));
+        self.set_timer(&Timer::AttemptDeadline(attempt.id.clone()), due)?;
+        Ok(attempt)
+    }
+
+    /// Tells an attempt what happened, and its agent and its task what that means for them.
+    ///
+    /// # Errors
+    ///
+    /// `attempt.stale` when it does not wait for that any more: nothing changed.
+    pub fn attempt_input(
+        &mut self,
+        id: &AttemptId,
+        input: AttemptInput,
+        report: AttemptReport,
+        settings: &Settings,
+    ) -> Result<Attempt> {
+        let before = self.attempt(id)?.ok_or_else(|| Error::new(Code::AttemptStale, format!("there is no attempt {id}")))?;
+        let task = self.task(&before.task_id)?;
+        let held_agent = before.state.holds_agent();
+        let (attempt, changed) =
+            self.step_attempt(before, &task.project_id, input, |attempt| note(attempt, input, &report))?;
+        if !changed {
+            return Ok(attempt);
+        }
+        if held_agent && !attempt.state.holds_agent() {
+            self.tell_turn_over(&attempt, input, &report)?;
+            self.add_agent_usage(&attempt.agent_id, report.usage)?;
+            let release = AgentInput::Release(attempt.id.clone());
+            self.step_agent(&attempt.agent_id, release, &Why::Because("task over"))?;
+        }
+        match attempt.state {
+            AttemptState::Starting | AttemptState::Running | AttemptState::Halting(_) => {}
+            AttemptState::Ending(_) => {
+                let due = self.steady().after(RELEASE_GRACE);
+                self.set_timer(&Timer::AttemptGrace(id.clone()), due)?;
+            }
+            AttemptState::Killing(_) => {
+                // The session is shared with nothing else that runs: the agent goes with it.
+                self.step_agent(&attempt.agent_id, AgentInput::Stop, &Why::Because("did not let go of its task"))?;
+            }
+            AttemptState::Verifying => {
+                self.clear_timer(&Timer::AttemptDeadline(id.clone()))?;
+                self.step_task(&task.id, TaskInput::Verify(id.clone()), |_| ())?;
+            }
+            AttemptState::Over(outcome) => self.attempt_over(&attempt, outcome, settings)?,
+        }
+        Ok(attempt)
+    }
+
+    fn attempt_over(&mut self, attempt: &Attempt, outcome: Outcome, settings: &Settings) -> Result<()> {
+        let task = self.task(&attempt.task_id)?;
+        let end = AttemptEnd {
+            outcome,
+            retries_max: task.spec.max_retries.unwrap_or(settings.retry.max_retries),
+            isolated: attempt.workspace.kind == WorkspaceKind::Worktree,
+            approve_unverified: settings.approvals.approve_unverified,
+        };
+        let wait = backoff(&settings.retry, task.state.retries.saturating_add(1), |sides| self.env().roll(sides));
+        let (now, steady) = (self.now(), self.steady());
+        let over = TaskInput::AttemptOver(attempt.id.clone(), end);
+        let (task, changed) = self.step_task(&task.id, over, |task| match task.state.phase {
+            Phase::Completed(evidence) => {
+                task.result = Some(result_of(attempt, evidence, now));
+                if evidence == Evidence::None {
+                    task.decisions.push(automatic_approval(attempt, now));
+                }
+            }
+            Phase::Ready => task.hold = hold_for(attempt, outcome, steady, wait),
+            Phase::Blocked(cause) => task.failure = Some(failure_of(cause.as_str(), attempt, true)),
+            Phase::Failed(cause) => task.failure = Some(failure_of(cause.as_str(), attempt, false)),
+            Phase::Created | Phase::Running(_) | Phase::Verifying(_) | Phase::Cancelled(_) => {}
+        })?;
+        if changed { self.task_moved(&task, settings) } else { Ok(()) }
+    }
+
+    fn tell_turn_over(&mut self, attempt: &Attempt, input: AttemptInput, report: &AttemptReport) -> Result<()> {
+        let execution = Some(json!(attempt.id));
+        if let (AttemptInput::TurnSucceeded { .. }, Some(text)) = (input, &report.text) {
+            return self.tell_turn_completed(&attempt.agent_id, &attempt.turn_id, execution, text, report.usage);
+        }
+        let message = report.message.clone().unwrap_or_else(|| "it was ended".to_owned());
+        let failed = TurnFailed { cause: attempt.cause().unwrap_or("interrupted"), message };
+        self.tell_turn_failed(&attempt.agent_id, &attempt.turn_id, execution, &failed)
+    }
+
+    /// Tells every running attempt that the core stops in order. What confirms it runs again after the next start.
+    pub fn end_attempts_for_shutdown(&mut self, settings: &Settings) -> Result<()> {
+        for attempt in self.live_attempts()? {
+            self.attempt_input(&attempt.id, AttemptInput::End(EndReason::CoreStopping), AttemptReport::default(), settings)?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes what is known into the attempt.
+fn note(attempt: &mut Attempt, input: AttemptInput, report: &AttemptReport) {
+    attempt.usage = attempt.usage.plus(report.usage);
+    if let Some(text) = &report.text {
+        let kept = head_and_tail(text, RESULT_BYTES_MAX);
+        attempt.result = Some(AttemptResult { text: kept.text, truncated: kept.truncated });
+    }
+    if let Some(message) = &report.message {
+        attempt.failure = Some(AttemptFailure { message: message.clone(), resets_at: report.resets_at });
+    }
+    let status = match input {
+        AttemptInput::TurnSucceeded { verify: true } => VerificationStatus::Running,
+        AttemptInput::VerificationPassed => VerificationStatus::Passed,
+        AttemptInput::VerificationFailed => VerificationStatus::Failed,
+        AttemptInput::VerificationUnavailable => VerificationStatus::Unavailable,
+        AttemptInput::VerificationHalted => VerificationStatus::Cancelled,
+        AttemptInput::TurnAccepted
+        | AttemptInput::TurnSucceeded { verify: false }
+        | AttemptInput::TurnFailed(_)
+        | AttemptInput::SessionLost
+        | AttemptInput::CoreLost
+        | AttemptInput::End(_)
+        | AttemptInput::GraceOver => return,
+    };
+    attempt.verification = Some(VerificationRecord { status, commands: report.commands.clone() });
+}
+
+fn result_of(attempt: &Attempt, evidence: Evidence, at: Timestamp) -> TaskResult {
+    let (text, truncated) = attempt.result.as_ref().map_or((String::new(), false), |kept| (kept.text.clone(), kept.truncated));
+    TaskResult { text, truncated, evidence, at }
+}
+
+/// The result of a task's last attempt, as a person approves it.
+pub(super) fn approved_result(attempt: Option<&Attempt>, at: Timestamp) -> TaskResult {
+    attempt.map_or_else(
+        || TaskResult { text: String::new(), truncated: false, evidence: Evidence::Approved, at },
+        |attempt| result_of(attempt, Evidence::Approved, at),
+    )
+}
+
+fn automatic_approval(attempt: &Attempt, at: Timestamp) -> Decision {
+    Decision {
+        decision: DecisionKind::Approved,
+        execution_id: Some(attempt.id.clone()),
+        by: "automatic".to_owned(),
+        reason: Some("approvals.approve_unverified is set".to_owned()),
+        at,
+    }
+}
+
+fn failure_of(cause: &str, attempt: &Attempt, retryable: bool) -> TaskFailure {
+    let said = attempt.failure.as_ref().map(|failure| failure.message.clone());
+    let message = said.unwrap_or_else(|| match cause {
+        "verification.missing" => "The project has no verification, so a person decides whether the result holds".to_owned(),
+        other => format!("The attempt ended with {other}"),
+    });
+    TaskFailure { cause: cause.to_owned(), message, retryable }
+}
+
+/// What holds a task back before it is tried again.
+fn hold_for(attempt: &Attempt, outcome: Outcome, now: Timestamp, wait: std::time::Duration) -> Option<HoldRow> {
+    let Outcome::Failed(cause) = outcome else { return None };
+    let (hold, until) = if cause == Cause::RateLimited {
+        let told = attempt.failure.as_ref().and_then(|failure| failure.resets_at);
+        (Hold::RateLimited, told.unwrap_or_else(|| now.after(RATE_LIMIT_WAIT)))
+    } else {
+        (Hold::Backoff, now.after(wait))
+    };
+    Some(HoldRow { hold, until, cause: cause.as_str().to_owned(), runtime_id: attempt.runtime_id.clone() })
+}
+
+/// Why the last attempt at a task did not count, for the next instruction.
+pub(crate) fn last_failure_text(task: &Task, attempts: &[Attempt]) -> Option<String> {
+    let last = attempts.iter().rev().find(|attempt| attempt.state.is_over())?;
+    let (AttemptState::Over(Outcome::Failed(cause)), Some(failure)) = (last.state, &last.failure) else {
+        let lost = matches!(last.state, AttemptState::Over(Outcome::Lost));
+        return lost.then(|| {
+            "It was interrupted by a crash; parts of the work may be done already. Look before you begin.".to_owned()
+        });
+    };
+    let mut text = format!("{}: {}", cause.as_str(), failure.message);
+    let commands = last.verification.as_ref().map(|record| record.commands.as_slice()).unwrap_or_default();
+    for report in commands.iter().filter(|report| report.exit_code != Some(0)) {
+        text.push_str(&format!("\n$ {}\n{}", report.argv.join(" "), report.output));
+    }
+    debug_assert_eq!(last.task_id, task.id, "the attempts are those of the task");
+    Some(text)
+}

@@ -1,0 +1,100 @@
+//! The rows that decide what starts, as the scheduler wants them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::domain::capability::Capability;
+use crate::domain::objective::FlowState;
+use crate::domain::schedule::{AgentCard, Board, TaskCard};
+use crate::domain::task::{Phase, TaskStatus};
+use crate::error::Result;
+use crate::ids::{RuntimeId, TaskId};
+use crate::store::{Agent, Objective, ReadTx, Task};
+
+/// What the store does not know.
+#[derive(Clone, Debug, Default)]
+pub struct BoardFacts {
+    /// What each runtime can do.
+    pub capabilities: BTreeMap<RuntimeId, BTreeSet<Capability>>,
+    /// Sessions that may live.
+    pub sessions_max: u32,
+    /// Whether the core is on its way down.
+    pub stopping: bool,
+}
+
+impl ReadTx<'_> {
+    /// Everything that decides what starts now.
+    pub fn board(&self, facts: &BoardFacts) -> Result<Board> {
+        let ending: BTreeSet<TaskId> = self
+            .live_attempts()?
+            .into_iter()
+            .filter(|attempt| attempt.state.is_letting_go())
+            .map(|attempt| attempt.task_id)
+            .collect();
+        let mut tasks = Vec::new();
+        for objective in self.open_objectives()? {
+            let all = self.tasks_of(&objective.id)?;
+            let open = all.iter().filter(|task| !task.state.phase.status().is_ended() || ending.contains(&task.id));
+            for task in open {
+                let order = u64::try_from(tasks.len()).unwrap_or(u64::MAX);
+                tasks.push(task_card(task, &all, &objective, order, ending.contains(&task.id)));
+            }
+        }
+        let agents = self.agents(None)?.into_iter().map(|agent| agent_card(agent, facts)).collect();
+        Ok(Board {
+            tasks,
+            agents,
+            live_sessions: self.live_session_count()?,
+            sessions_max: facts.sessions_max,
+            stopping: facts.stopping,
+        })
+    }
+}
+
+fn task_card(task: &Task, all: &[Task], objective: &Objective, order: u64, ending: bool) -> TaskCard {
+    let completed = |id: &TaskId| all.iter().any(|other| other.id == *id && other.state.phase.status() == TaskStatus::Completed);
+    let blocked = match task.state.phase {
+        Phase::Blocked(cause) => Some(cause),
+        Phase::Created
+        | Phase::Ready
+        | Phase::Running(_)
+        | Phase::Verifying(_)
+        | Phase::Completed(_)
+        | Phase::Failed(_)
+        | Phase::Cancelled(_) => None,
+    };
+    TaskCard {
+        id: task.id.clone(),
+        project_id: task.project_id.clone(),
+        status: task.state.phase.status(),
+        blocked,
+        priority: task.spec.priority,
+        ready_at: task.ready_at,
+        order,
+        unmet: task.depends_on.iter().filter(|id| !completed(id)).cloned().collect(),
+        requirements: task.spec.capabilities(),
+        isolated: task.spec.isolated(),
+        pinned: task.pinned.clone(),
+        paths: task.spec.paths.clone(),
+        hold: task.hold.as_ref().map(|hold| (hold.until, hold.hold)),
+        hold_cause: task.hold.as_ref().map(|hold| hold.cause.clone()),
+        hold_runtime: task.hold.as_ref().map(|hold| hold.runtime_id.clone()),
+        paused: match objective.flow {
+            FlowState::Running => None,
+            FlowState::Paused(policy) => Some(policy),
+        },
+        ending,
+    }
+}
+
+fn agent_card(agent: Agent, facts: &BoardFacts) -> AgentCard {
+    AgentCard {
+        in_turn: agent.state.direct_turn().is_some(),
+        status: agent.state.status(),
+        capabilities: facts.capabilities.get(&agent.runtime_id).cloned().unwrap_or_default(),
+        id: agent.id,
+        project_id: agent.project_id,
+        role: agent.role,
+        interaction: agent.interaction,
+        idle_since: agent.idle_since,
+    }
+}

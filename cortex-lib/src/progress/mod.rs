@@ -1,0 +1,20 @@
+//! What one change entails, inside one transaction: an attempt that ends releases its agent, moves its task,
+//! and with it the tasks that depend on it and the objective.
+//!
+//! Only this layer moves states; it does so through the doors of the store and the rules of the domain. Who
+//! calls it (a tool, the engine, a start after a crash) makes no difference to what follows.
+
+mod agents;
+mod attempts;
+mod board;
+mod objectives;
+mod recovery;
+mod tasks;
+mod turns;
+
+pub use agents::SessionEnd;
+pub use attempts::AttemptReport;
+pub use board::BoardFacts;
+pub use objectives::NewObjective;
+pub use recovery::Recovered;
+pub use tasks::Decided;

@@ -1,0 +1,108 @@
+//! Objectives: from a checked plan to rows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::domain::agent::{Interaction, Role};
+use crate::domain::capability::Capability;
+use crate::domain::objective::FlowState;
+use crate::domain::plan::{self, TaskSpec};
+use crate::domain::task::{TaskInput, TaskState};
+use crate::error::Result;
+use crate::ids::{AgentId, ObjectiveId, ProjectId, RuntimeId, TaskId};
+use crate::store::{Objective, Task, WriteTx};
+
+/// A plan that is to become work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewObjective {
+    /// The project it is for.
+    pub project_id: ProjectId,
+    /// Its title.
+    pub title: String,
+    /// Its tasks.
+    pub tasks: Vec<TaskSpec>,
+    /// Who creates it.
+    pub by: String,
+}
+
+impl WriteTx<'_> {
+    /// Creates an objective with its tasks, all or nothing. Those without dependencies are READY at once.
+    ///
+    /// # Errors
+    ///
+    /// `project.not_found`, and those of [`plan::check`].
+    pub fn create_objective(
+        &mut self,
+        new: NewObjective,
+        capabilities: &BTreeMap<RuntimeId, BTreeSet<Capability>>,
+    ) -> Result<Objective> {
+        self.project(&new.project_id)?;
+        let isolation = Some("workspace_isolation is not offered by this version; leave it out");
+        plan::check(&new.tasks, |task, agent| self.pin_problem(&new.project_id, task, agent, capabilities), isolation)?;
+
+        let now = self.now();
+        let objective = Objective {
+            id: ObjectiveId::new(self.env().mint()),
+            project_id: new.project_id,
+            title: new.title,
+            flow: FlowState::Running,
+            generation: 0,
+            changed_at: now,
+            changed_by: new.by.clone(),
+            created_by: new.by,
+            created_at: now,
+            ended_at: None,
+        };
+        self.insert_objective(&objective)?;
+        let ids: BTreeMap<String, TaskId> =
+            new.tasks.iter().map(|spec| (spec.key.clone(), TaskId::new(self.env().mint()))).collect();
+        for (position, spec) in (0..).zip(new.tasks) {
+            let Some(id) = ids.get(&spec.key).cloned() else { continue };
+            let task = Task {
+                id,
+                objective_id: objective.id.clone(),
+                project_id: objective.project_id.clone(),
+                position,
+                depends_on: spec.depends_on.iter().filter_map(|key| ids.get(key).cloned()).collect(),
+                pinned: spec.assigned_agent_id.clone(),
+                spec,
+                state: TaskState::new(),
+                hold: None,
+                result: None,
+                failure: None,
+                decisions: Vec::new(),
+                reassignments: Vec::new(),
+                created_at: now,
+                ready_at: None,
+                started_at: None,
+                ended_at: None,
+            };
+            self.insert_task(&task)?;
+            if task.depends_on.is_empty() {
+                self.step_task(&task.id, TaskInput::DependenciesMet, |_| ())?;
+            }
+        }
+        Ok(objective)
+    }
+
+    /// What is wrong with pinning a task to an agent (H-33). That it is not READY now is fine: the task waits.
+    fn pin_problem(
+        &self,
+        project: &ProjectId,
+        task: &TaskSpec,
+        agent_id: &AgentId,
+        capabilities: &BTreeMap<RuntimeId, BTreeSet<Capability>>,
+    ) -> Option<String> {
+        let Some(agent) = self.agent(agent_id).ok().filter(|agent| agent.project_id == *project) else {
+            return Some(format!("there is no agent {agent_id} in the project"));
+        };
+        if agent.role == Role::Orchestrator {
+            return Some(format!("agent {} is an orchestrator and never runs tasks", agent.name));
+        }
+        if agent.interaction == Interaction::Terminal {
+            return Some(format!("agent {} is in terminal mode and has no turns", agent.name));
+        }
+        let has = capabilities.get(&agent.runtime_id).cloned().unwrap_or_default();
+        let missing: Vec<_> = task.capabilities().difference(&has).map(|capability| capability.as_str()).collect();
+        (!missing.is_empty()).then(|| format!("agent {} runs on {}, which lacks {}", agent.name, agent.runtime_id, missing.join(", ")))
+    }
+}

@@ -1,0 +1,189 @@
+//! Tasks: what people decide about them, and what a task's move means for others.
+
+use super::AttemptReport;
+use super::attempts::approved_result;
+use crate::domain::attempt::{AttemptInput, EndReason};
+use crate::domain::graph;
+use crate::domain::objective::{self, FlowInput};
+use crate::domain::task::{CancelCause, TaskInput, TaskStatus};
+use crate::error::{Code, Error, Result};
+use crate::ids::{AttemptId, TaskId};
+use crate::settings::Settings;
+use crate::store::{Attempt, Decision, DecisionKind, Task, TaskFailure, WriteTx};
+
+/// Who decided about a task, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// `user` or `automatic`.
+    pub by: String,
+    /// Why, if that was said.
+    pub reason: Option<String>,
+    /// The attempt that was looked at: the decision counts only if it is still the last one.
+    pub execution_id: Option<AttemptId>,
+}
+
+impl WriteTx<'_> {
+    /// Cancels a task and all that depend on it. What runs of them is told to end.
+    ///
+    /// # Errors
+    ///
+    /// `task.not_found`, `task.state_conflict` for one that completed or failed.
+    pub fn cancel_task(&mut self, id: &TaskId, decided: &Decided, settings: &Settings) -> Result<Task> {
+        let execution_id = self.last_attempt(id)?.map(|attempt| attempt.id);
+        self.cancel_one(id, CancelCause::Asked, decided.reason.as_deref(), settings, |tx, task| {
+            task.decisions.push(Decision {
+                decision: DecisionKind::Cancelled,
+                execution_id,
+                by: decided.by.clone(),
+                reason: decided.reason.clone(),
+                at: tx,
+            });
+        })
+    }
+
+    /// Accepts the result of a task that is blocked by its verification.
+    ///
+    /// # Errors
+    ///
+    /// `task.not_found`, `task.state_conflict`.
+    pub fn approve_task(&mut self, id: &TaskId, decided: &Decided, settings: &Settings) -> Result<Task> {
+        let (now, last) = (self.now(), self.last_attempt(id)?);
+        if let Some(task) = self.already_decided(id, DecisionKind::Approved, decided, last.as_ref())? {
+            return Ok(task);
+        }
+        let decision = decision(DecisionKind::Approved, decided, last.as_ref(), now);
+        let result = approved_result(last.as_ref(), now);
+        let (task, _) = self.step_task(id, TaskInput::Approve, |task| {
+            task.result = Some(result);
+            task.failure = None;
+            task.decisions.push(decision);
+        })?;
+        self.task_moved(&task, settings)?;
+        Ok(task)
+    }
+
+    /// Asks for another attempt of a blocked task.
+    ///
+    /// # Errors
+    ///
+    /// `task.not_found`, `task.state_conflict`.
+    pub fn retry_task(&mut self, id: &TaskId, decided: &Decided) -> Result<Task> {
+        let (now, last) = (self.now(), self.last_attempt(id)?);
+        if let Some(task) = self.already_decided(id, DecisionKind::Retried, decided, last.as_ref())? {
+            return Ok(task);
+        }
+        let decision = decision(DecisionKind::Retried, decided, last.as_ref(), now);
+        let (task, _) = self.step_task(id, TaskInput::Retry, |task| {
+            (task.failure, task.hold) = (None, None);
+            task.decisions.push(decision);
+        })?;
+        Ok(task)
+    }
+
+    /// A decision counts for the last attempt only; the same decision about it again is no error (S-168, S-169, S-172).
+    fn already_decided(
+        &self,
+        id: &TaskId,
+        kind: DecisionKind,
+        decided: &Decided,
+        last: Option<&Attempt>,
+    ) -> Result<Option<Task>> {
+        let task = self.task(id)?;
+        let last = last.map(|attempt| &attempt.id);
+        let about = decided.execution_id.as_ref();
+        let recorded = |attempt: Option<&AttemptId>| {
+            task.decisions.iter().any(|decision| decision.decision == kind && decision.execution_id.as_ref() == attempt)
+        };
+        if about.is_some() && recorded(about) {
+            return Ok(Some(task));
+        }
+        if about.is_some() && about != last {
+            let message = format!("attempt {} is not the last one of task {}", about.map_or("", AttemptId::as_str), task.spec.key);
+            return Err(Error::new(Code::TaskStateConflict, message).with("task_id", id.as_str()));
+        }
+        let waits_again = task.state.phase.status() == TaskStatus::Blocked;
+        Ok((last.is_some() && recorded(last) && !waits_again).then_some(task))
+    }
+
+    fn last_attempt(&self, id: &TaskId) -> Result<Option<Attempt>> {
+        Ok(self.attempts_of(id)?.pop())
+    }
+
+    fn cancel_one(
+        &mut self,
+        id: &TaskId,
+        cause: CancelCause,
+        reason: Option<&str>,
+        settings: &Settings,
+        edit: impl FnOnce(crate::time::Timestamp, &mut Task),
+    ) -> Result<Task> {
+        let now = self.now();
+        let message = reason.map_or_else(|| "It was cancelled".to_owned(), str::to_owned);
+        let (task, changed) = self.step_task(id, TaskInput::Cancel(cause), |task| {
+            task.failure = Some(TaskFailure { cause: cause.as_str().to_owned(), message, retryable: false });
+            task.hold = None;
+            edit(now, task);
+        })?;
+        if changed {
+            let attempts = self.attempts_of(id)?;
+            for attempt in attempts.into_iter().filter(|attempt| attempt.ended_at.is_none()) {
+                let end = AttemptInput::End(EndReason::TaskCancelled);
+                self.attempt_input(&attempt.id, end, AttemptReport::default(), settings)?;
+            }
+            self.task_moved(&task, settings)?;
+        }
+        Ok(task)
+    }
+
+    /// What a task's new status means for the tasks that depend on it and for its objective.
+    pub(super) fn task_moved(&mut self, moved: &Task, settings: &Settings) -> Result<()> {
+        let tasks = self.tasks_of(&moved.objective_id)?;
+        let edges: Vec<_> = tasks.iter().map(|task| (task.id.clone(), task.depends_on.clone())).collect();
+        let done = |id: &TaskId| tasks.iter().any(|task| task.id == *id && task.state.phase.status() == TaskStatus::Completed);
+        let (cause, reason) = match moved.state.phase.status() {
+            TaskStatus::Completed => {
+                for task in tasks.iter().filter(|task| task.state.phase.status() == TaskStatus::Created) {
+                    if task.depends_on.contains(&moved.id) && task.depends_on.iter().all(done) {
+                        self.step_task(&task.id, TaskInput::DependenciesMet, |_| ())?;
+                    }
+                }
+                return self.objective_moved(moved);
+            }
+            TaskStatus::Failed => (CancelCause::DependencyFailed, format!("task {}, which it depends on, failed", moved.spec.key)),
+            TaskStatus::Cancelled => {
+                (CancelCause::DependencyCancelled, format!("task {}, which it depends on, was cancelled", moved.spec.key))
+            }
+            TaskStatus::Created | TaskStatus::Ready | TaskStatus::Running | TaskStatus::Verifying | TaskStatus::Blocked => {
+                return Ok(());
+            }
+        };
+        for id in graph::dependents(&moved.id, &edges) {
+            if !self.task(&id)?.state.phase.status().is_ended() {
+                self.cancel_one(&id, cause, Some(&reason), settings, |_, _| ())?;
+            }
+        }
+        self.objective_moved(moved)
+    }
+
+    /// Ends the objective with its last task.
+    fn objective_moved(&mut self, moved: &Task) -> Result<()> {
+        let objective = self.objective(&moved.objective_id)?;
+        let statuses: Vec<_> = self.tasks_of(&moved.objective_id)?.iter().map(|task| task.state.phase.status()).collect();
+        let status = objective::status(objective.flow, &statuses, true);
+        if status.is_ended() && objective.ended_at.is_none() {
+            let (objective, _) = self.step_objective(&objective.id, FlowInput::Ended, "automatic")?;
+            self.end_objective(&objective, status)?;
+        }
+        Ok(())
+    }
+}
+
+fn decision(kind: DecisionKind, decided: &Decided, last: Option<&Attempt>, at: crate::time::Timestamp) -> Decision {
+    Decision {
+        decision: kind,
+        execution_id: last.map(|attempt| attempt.id.clone()),
+        by: decided.by.clone(),
+        reason: decided.reason.clone(),
+        at,
+    }
+}

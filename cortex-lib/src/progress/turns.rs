@@ -1,0 +1,120 @@
+//! Turns that a person sends directly to an agent.
+
+use serde_json::{Value, json};
+
+use super::agents::TurnFailed;
+use crate::domain::agent::{AgentInput, AgentStatus};
+use crate::domain::event::EventKind;
+use crate::domain::text::head_and_tail;
+use crate::domain::turn::{TurnInput, TurnState};
+use crate::domain::usage::Usage;
+use crate::error::{Code, Error, Result};
+use crate::ids::{AgentId, TurnId};
+use crate::limits::{RELEASE_GRACE, RESULT_BYTES_MAX};
+use crate::store::{Agent, DirectTurn, NewEvent, Timer, Why, WriteTx};
+
+impl WriteTx<'_> {
+    /// Keeps a turn for an agent: from here on it is owed to the session.
+    ///
+    /// # Errors
+    ///
+    /// `agent.not_found`, `agent.state_conflict`, `runtime.turn_in_progress`.
+    pub fn begin_direct_turn(&mut self, agent_id: &AgentId, text: String) -> Result<DirectTurn> {
+        let before = self.agent(agent_id)?;
+        if before.state.status() == AgentStatus::Ready && before.state.direct_turn().is_some() {
+            let message = format!("agent {} runs a turn and takes no input meanwhile", before.name);
+            return Err(Error::new(Code::RuntimeTurnInProgress, message).with("agent_id", agent_id.as_str()));
+        }
+        let id = TurnId::new(self.env().mint());
+        let agent = self.step_agent(agent_id, AgentInput::BeginTurn(id.clone()), &Why::Because("message"))?;
+        let session_id = agent.state.session().cloned().ok_or_else(|| Error::new(Code::Defect, "a READY agent has no session"))?;
+        let turn = DirectTurn { id, agent_id: agent_id.clone(), session_id, text, state: TurnState::Sending, failure: None };
+        self.insert_direct_turn(&turn)?;
+        Ok(turn)
+    }
+
+    /// Notes that the runtime accepted a direct turn.
+    pub fn direct_turn_accepted(&mut self, id: &TurnId) -> Result<()> {
+        self.step_direct_turn(id, TurnInput::Accepted, None).map(drop)
+    }
+
+    /// Interrupts the direct turn of an agent, if one runs.
+    ///
+    /// # Errors
+    ///
+    /// `agent.not_found`, `agent.state_conflict` when it is not READY.
+    pub fn interrupt_agent(&mut self, agent_id: &AgentId) -> Result<Agent> {
+        let agent = self.agent(agent_id)?;
+        let status = agent.state.status();
+        if status != AgentStatus::Ready {
+            let message = format!("agent {} is {}: only a READY agent's turn can be interrupted", agent.name, status.as_str());
+            let remedy = if status == AgentStatus::Busy { "Cancel the task that it runs." } else { "Look at its state." };
+            return Err(Error::new(Code::AgentStateConflict, message).remedy(remedy).with("agent_id", agent_id.as_str()));
+        }
+        if let Some(turn) = agent.state.direct_turn() {
+            self.step_direct_turn(turn, TurnInput::Interrupt, None)?;
+            let due = self.steady().after(RELEASE_GRACE);
+            self.set_timer(&Timer::TurnGrace(turn.clone()), due)?;
+        }
+        Ok(agent)
+    }
+
+    /// Notes that a direct turn could not be sent.
+    pub fn direct_turn_refused(&mut self, id: &TurnId, error: &Error) -> Result<()> {
+        if let Some(turn) = self.step_direct_turn(id, TurnInput::Ended, Some(&error.to_wire()))? {
+            self.tell_turn_failed(&turn.agent_id, id, None, &TurnFailed { cause: "error", message: error.message().to_owned() })?;
+            self.step_agent(&turn.agent_id, AgentInput::EndTurn(id.clone()), &Why::Because("turn over"))?;
+        }
+        Ok(())
+    }
+
+    /// Notes the end of a direct turn: its result and what it used, or why it has none.
+    pub fn end_direct_turn(&mut self, id: &TurnId, end: std::result::Result<(&str, Usage), &TurnFailed>) -> Result<()> {
+        let Some(turn) = self.step_direct_turn(id, TurnInput::Ended, None)? else { return Ok(()) };
+        match end {
+            Ok((text, usage)) => {
+                self.add_agent_usage(&turn.agent_id, usage)?;
+                self.tell_turn_completed(&turn.agent_id, id, None, text, usage)?;
+            }
+            Err(failed) => self.tell_turn_failed(&turn.agent_id, id, None, failed)?,
+        }
+        self.step_agent(&turn.agent_id, AgentInput::EndTurn(id.clone()), &Why::Because("turn over")).map(drop)
+    }
+
+    pub(super) fn tell_turn_completed(
+        &mut self,
+        agent_id: &AgentId,
+        turn_id: &TurnId,
+        execution_id: Option<Value>,
+        text: &str,
+        usage: Usage,
+    ) -> Result<()> {
+        let kept = head_and_tail(text, RESULT_BYTES_MAX);
+        let mut data = json!({ "turn_id": turn_id, "result": kept.text, "truncated": kept.truncated, "usage": usage });
+        with_execution(&mut data, execution_id);
+        self.tell_turn(EventKind::SessionTurnCompleted, agent_id, data)
+    }
+
+    pub(super) fn tell_turn_failed(
+        &mut self,
+        agent_id: &AgentId,
+        turn_id: &TurnId,
+        execution_id: Option<Value>,
+        failed: &TurnFailed,
+    ) -> Result<()> {
+        let mut data = json!({ "turn_id": turn_id, "cause": failed.cause, "message": failed.message });
+        with_execution(&mut data, execution_id);
+        self.tell_turn(EventKind::SessionTurnFailed, agent_id, data)
+    }
+
+    fn tell_turn(&mut self, kind: EventKind, agent_id: &AgentId, data: Value) -> Result<()> {
+        let project_id = self.agent(agent_id)?.project_id;
+        self.emit(NewEvent { kind, project_id: Some(project_id), agent_id: Some(agent_id.clone()), data })
+    }
+}
+
+fn with_execution(data: &mut Value, execution_id: Option<Value>) {
+    if let (Some(fields), Some(id)) = (data.as_object_mut(), execution_id) {
+        fields.insert("execution_id".to_owned(), id);
+    }
+}

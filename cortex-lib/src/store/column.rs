@@ -1,0 +1,73 @@
+//! How values stand in columns: ids and names as text, times as milliseconds, compound values as JSON.
+
+use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Result, Row};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::ids::{
+    AgentId, ApprovalId, AttemptId, CorrelationId, ObjectiveId, ProjectId, RuntimeId, SessionId, TaskId, TurnId,
+};
+use crate::time::Timestamp;
+
+macro_rules! text_columns {
+    ($($id:ident),+) => {$(
+        impl ToSql for $id {
+            fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
+                self.as_str().to_sql()
+            }
+        }
+
+        impl FromSql for $id {
+            fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+                value.as_str().map(Self::new)
+            }
+        }
+    )+};
+}
+
+text_columns!(AgentId, ApprovalId, AttemptId, CorrelationId, ObjectiveId, ProjectId, RuntimeId, SessionId, TaskId, TurnId);
+
+impl ToSql for Timestamp {
+    fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
+        Ok(self.as_millis().into())
+    }
+}
+
+impl FromSql for Timestamp {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        value.as_i64().map(Self::from_millis)
+    }
+}
+
+/// A compound value in a text column.
+#[derive(Clone, Debug)]
+pub(super) struct Json<T>(pub(super) T);
+
+impl<T: Serialize> ToSql for Json<T> {
+    fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
+        let text = serde_json::to_string(&self.0).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?;
+        Ok(text.into())
+    }
+}
+
+impl<T: DeserializeOwned> FromSql for Json<T> {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        serde_json::from_str(value.as_str()?).map(Self).map_err(|e| FromSqlError::Other(e.into()))
+    }
+}
+
+/// Reads a compound value.
+pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Result<T> {
+    row.get::<_, Json<T>>(column).map(|json| json.0)
+}
+
+/// Reads a compound value that may be absent.
+pub(super) fn json_or_none<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Result<Option<T>> {
+    Ok(row.get::<_, Option<Json<T>>>(column)?.map(|json| json.0))
+}
+
+/// A count, which `SQLite` keeps as a signed number.
+pub(super) fn count(row: &Row<'_>, column: &str) -> Result<u32> {
+    row.get(column)
+}

@@ -1,0 +1,152 @@
+//! Objectives, and the one door of their flow.
+
+use rusqlite::{OptionalExtension as _, Row};
+use serde_json::json;
+
+use super::column::{Json, count, json};
+use super::{NewEvent, ReadTx, WriteTx, sql};
+use crate::domain::event::EventKind;
+use crate::domain::objective::{FlowInput, FlowState, ObjectiveStatus};
+use crate::domain::{Machine as _, Step};
+use crate::error::{Code, Error, Result};
+use crate::ids::{ObjectiveId, ProjectId};
+use crate::time::Timestamp;
+
+/// An objective as it is stored. Its status is derived from its tasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Objective {
+    /// The objective.
+    pub id: ObjectiveId,
+    /// The project it is for.
+    pub project_id: ProjectId,
+    /// Its title.
+    pub title: String,
+    /// Whether its tasks may start.
+    pub flow: FlowState,
+    /// Raised by every pause, resume and cancel.
+    pub generation: u32,
+    /// When its flow last changed.
+    pub changed_at: Timestamp,
+    /// Who changed it.
+    pub changed_by: String,
+    /// Who created it.
+    pub created_by: String,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When its last task ended.
+    pub ended_at: Option<Timestamp>,
+}
+
+const COLUMNS: &str =
+    "objective_id, project_id, title, flow, generation, changed_at, changed_by, created_by, created_at, ended_at";
+
+fn from_row(row: &Row<'_>) -> rusqlite::Result<Objective> {
+    Ok(Objective {
+        id: row.get("objective_id")?,
+        project_id: row.get("project_id")?,
+        title: row.get("title")?,
+        flow: json(row, "flow")?,
+        generation: count(row, "generation")?,
+        changed_at: row.get("changed_at")?,
+        changed_by: row.get("changed_by")?,
+        created_by: row.get("created_by")?,
+        created_at: row.get("created_at")?,
+        ended_at: row.get("ended_at")?,
+    })
+}
+
+impl ReadTx<'_> {
+    /// Every objective that has not ended and the newest `ended_max` that have, oldest first.
+    pub fn objectives(&self, project: Option<&ProjectId>, ended_max: usize) -> Result<Vec<Objective>> {
+        let query = format!(
+            "SELECT {COLUMNS} FROM objective
+             WHERE (?1 IS NULL OR project_id = ?1)
+               AND (ended_at IS NULL
+                    OR objective_id IN (SELECT objective_id FROM objective WHERE ended_at IS NOT NULL AND (?1 IS NULL OR project_id = ?1)
+                                        ORDER BY ended_at DESC, objective_id DESC LIMIT ?2))
+               AND project_id IN (SELECT project_id FROM project WHERE removed_at IS NULL)
+             ORDER BY created_at, objective_id"
+        );
+        let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
+        let max = i64::try_from(ended_max).unwrap_or(i64::MAX);
+        statement.query_map((project, max), from_row).map_err(sql)?.collect::<rusqlite::Result<_>>().map_err(sql)
+    }
+
+    /// Objectives that have not ended, oldest first.
+    pub fn open_objectives(&self) -> Result<Vec<Objective>> {
+        self.objectives(None, 0)
+    }
+
+    /// One objective.
+    ///
+    /// # Errors
+    ///
+    /// `objective.not_found`.
+    pub fn objective(&self, id: &ObjectiveId) -> Result<Objective> {
+        let query = format!("SELECT {COLUMNS} FROM objective WHERE objective_id = ?1");
+        let found = self.conn().prepare_cached(&query).map_err(sql)?.query_row([id], from_row).optional().map_err(sql)?;
+        found.ok_or_else(|| {
+            Error::new(Code::ObjectiveNotFound, format!("there is no objective {id}")).with("objective_id", id.as_str())
+        })
+    }
+}
+
+impl WriteTx<'_> {
+    /// Creates an objective. Its tasks follow in the same transaction.
+    pub(crate) fn insert_objective(&mut self, objective: &Objective) -> Result<()> {
+        let query = "INSERT INTO objective (objective_id, project_id, title, flow, generation, changed_at, changed_by, created_by, created_at)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        self.conn()
+            .prepare_cached(query)
+            .map_err(sql)?
+            .execute((
+                &objective.id,
+                &objective.project_id,
+                &objective.title,
+                Json(objective.flow),
+                objective.generation,
+                objective.changed_at,
+                &objective.changed_by,
+                &objective.created_by,
+                objective.created_at,
+            ))
+            .map_err(sql)?;
+        self.tell_objective(EventKind::ObjectiveCreated, objective, json!({ "title": objective.title }))
+    }
+
+    /// The one door of an objective's flow. Returns whether it changed.
+    pub(crate) fn step_objective(&mut self, id: &ObjectiveId, input: FlowInput, by: &str) -> Result<(Objective, bool)> {
+        let mut objective = self.objective(id)?;
+        let Ok(Step::To(next)) = objective.flow.step(input) else { return Ok((objective, false)) };
+        objective.flow = next;
+        objective.generation = objective.generation.saturating_add(1);
+        (objective.changed_at, objective.changed_by) = (self.now(), by.to_owned());
+        let query = "UPDATE objective SET flow = ?2, generation = ?3, changed_at = ?4, changed_by = ?5 WHERE objective_id = ?1";
+        self.conn()
+            .prepare_cached(query)
+            .map_err(sql)?
+            .execute((id, Json(objective.flow), objective.generation, objective.changed_at, by))
+            .map_err(sql)?;
+        let data = json!({ "flow": objective.flow, "generation": objective.generation, "by": by });
+        self.tell_objective(EventKind::ObjectiveChanged, &objective, data)?;
+        Ok((objective, true))
+    }
+
+    /// Notes that an objective's last task ended.
+    pub(crate) fn end_objective(&mut self, objective: &Objective, status: ObjectiveStatus) -> Result<()> {
+        let now = self.now();
+        self.conn()
+            .prepare_cached("UPDATE objective SET ended_at = ?2 WHERE objective_id = ?1")
+            .map_err(sql)?
+            .execute((&objective.id, now))
+            .map_err(sql)?;
+        self.tell_objective(EventKind::ObjectiveEnded, objective, json!({ "status": status, "title": objective.title }))
+    }
+
+    fn tell_objective(&mut self, kind: EventKind, objective: &Objective, mut data: serde_json::Value) -> Result<()> {
+        if let Some(fields) = data.as_object_mut() {
+            fields.insert("objective_id".to_owned(), json!(objective.id));
+        }
+        self.emit(NewEvent { kind, project_id: Some(objective.project_id.clone()), agent_id: None, data })
+    }
+}

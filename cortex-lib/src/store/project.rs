@@ -1,0 +1,146 @@
+//! Projects: folders that agents work in.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{OptionalExtension as _, Row, named_params};
+use serde_json::json;
+
+use super::column::{Json, json_or_none};
+use super::{NewEvent, ReadTx, WriteTx, sql};
+use crate::domain::event::EventKind;
+use crate::domain::verification::Verification;
+use crate::error::{Code, Error, Result};
+use crate::ids::ProjectId;
+use crate::time::Timestamp;
+
+/// A registered folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Project {
+    /// The project.
+    pub id: ProjectId,
+    /// Unique among projects.
+    pub name: String,
+    /// Absolute and canonical.
+    pub root: PathBuf,
+    /// Whether it was the root of a git work tree when it was registered.
+    pub is_git: bool,
+    /// What decides whether results hold.
+    pub verification: Option<Verification>,
+    /// When it was registered.
+    pub created_at: Timestamp,
+}
+
+const COLUMNS: &str = "project_id, name, root, is_git, verification, created_at";
+
+fn from_row(row: &Row<'_>) -> rusqlite::Result<Project> {
+    Ok(Project {
+        id: row.get("project_id")?,
+        name: row.get("name")?,
+        root: PathBuf::from(row.get::<_, String>("root")?),
+        is_git: row.get("is_git")?,
+        verification: json_or_none(row, "verification")?,
+        created_at: row.get("created_at")?,
+    })
+}
+
+impl ReadTx<'_> {
+    /// Every project, oldest first.
+    pub fn projects(&self) -> Result<Vec<Project>> {
+        let query = format!("SELECT {COLUMNS} FROM project WHERE removed_at IS NULL ORDER BY created_at, project_id");
+        let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
+        statement.query_map([], from_row).map_err(sql)?.collect::<rusqlite::Result<_>>().map_err(sql)
+    }
+
+    /// One project.
+    ///
+    /// # Errors
+    ///
+    /// `project.not_found`.
+    pub fn project(&self, id: &ProjectId) -> Result<Project> {
+        let query = format!("SELECT {COLUMNS} FROM project WHERE project_id = ?1 AND removed_at IS NULL");
+        let found = self.conn().prepare_cached(&query).map_err(sql)?.query_row([id], from_row).optional().map_err(sql)?;
+        found.ok_or_else(|| Error::new(Code::ProjectNotFound, format!("there is no project {id}")).with("project_id", id.as_str()))
+    }
+}
+
+impl WriteTx<'_> {
+    /// Registers a folder.
+    ///
+    /// # Errors
+    ///
+    /// `project.name_taken`.
+    pub fn insert_project(&mut self, project: &Project) -> Result<()> {
+        self.check_project_name(&project.name, None)?;
+        self.conn()
+            .prepare_cached(
+                "INSERT INTO project (project_id, name, root, is_git, verification, created_at)
+                 VALUES (:id, :name, :root, :is_git, :verification, :created_at)",
+            )
+            .map_err(sql)?
+            .execute(named_params! {
+                ":id": project.id,
+                ":name": project.name,
+                ":root": text_of(&project.root)?,
+                ":is_git": project.is_git,
+                ":verification": project.verification.as_ref().map(Json),
+                ":created_at": project.created_at,
+            })
+            .map_err(sql)?;
+        self.tell_project(EventKind::ProjectCreated, project)
+    }
+
+    /// Stores a project's changed name or verification.
+    ///
+    /// # Errors
+    ///
+    /// `project.name_taken`.
+    pub fn update_project(&mut self, project: &Project) -> Result<()> {
+        self.check_project_name(&project.name, Some(&project.id))?;
+        self.conn()
+            .prepare_cached("UPDATE project SET name = :name, verification = :verification WHERE project_id = :id")
+            .map_err(sql)?
+            .execute(named_params! {
+                ":id": project.id,
+                ":name": project.name,
+                ":verification": project.verification.as_ref().map(Json),
+            })
+            .map_err(sql)?;
+        self.tell_project(EventKind::ProjectUpdated, project)
+    }
+
+    /// Takes a project off the lists. Its history stays; its files are never touched.
+    pub fn remove_project(&mut self, project: &Project) -> Result<()> {
+        self.conn()
+            .prepare_cached("UPDATE project SET removed_at = ?2 WHERE project_id = ?1")
+            .map_err(sql)?
+            .execute((&project.id, self.now()))
+            .map_err(sql)?;
+        self.tell_project(EventKind::ProjectRemoved, project)
+    }
+
+    fn check_project_name(&self, name: &str, but: Option<&ProjectId>) -> Result<()> {
+        let taken: Option<ProjectId> = self
+            .conn()
+            .prepare_cached("SELECT project_id FROM project WHERE name = ?1 AND removed_at IS NULL")
+            .map_err(sql)?
+            .query_row([name], |row| row.get(0))
+            .optional()
+            .map_err(sql)?;
+        match taken {
+            Some(id) if but != Some(&id) => {
+                Err(Error::new(Code::ProjectNameTaken, format!("project {id} has the name {name:?}")).with("project_id", id.as_str()))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn tell_project(&mut self, kind: EventKind, project: &Project) -> Result<()> {
+        let data = json!({ "name": project.name });
+        self.emit(NewEvent { kind, project_id: Some(project.id.clone()), agent_id: None, data })
+    }
+}
+
+/// A path as it is stored. Roots that are not UTF-8 are refused where they come in.
+fn text_of(path: &Path) -> Result<&str> {
+    path.to_str().ok_or_else(|| Error::new(Code::ProjectInvalidRoot, format!("{} is not valid UTF-8", path.display())))
+}

@@ -1,0 +1,79 @@
+//! What is due by time alone.
+
+use rusqlite::Row;
+
+use super::{ReadTx, WriteTx, sql};
+use crate::error::Result;
+use crate::ids::{AttemptId, TurnId};
+use crate::time::Timestamp;
+
+/// What a timer is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Timer {
+    /// The time of an attempt is over.
+    AttemptDeadline(AttemptId),
+    /// The patience with an ending attempt is over.
+    AttemptGrace(AttemptId),
+    /// The patience with an interrupted direct turn is over.
+    TurnGrace(TurnId),
+}
+
+impl Timer {
+    fn columns(&self) -> (&str, &'static str) {
+        match self {
+            Self::AttemptDeadline(id) => (id.as_str(), "attempt_deadline"),
+            Self::AttemptGrace(id) => (id.as_str(), "attempt_grace"),
+            Self::TurnGrace(id) => (id.as_str(), "turn_grace"),
+        }
+    }
+
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Option<Self>> {
+        let subject: String = row.get("subject")?;
+        Ok(match row.get::<_, String>("kind")?.as_str() {
+            "attempt_deadline" => Some(Self::AttemptDeadline(AttemptId::new(subject))),
+            "attempt_grace" => Some(Self::AttemptGrace(AttemptId::new(subject))),
+            "turn_grace" => Some(Self::TurnGrace(TurnId::new(subject))),
+            _ => None,
+        })
+    }
+}
+
+impl ReadTx<'_> {
+    /// When the next timer is due.
+    pub fn next_timer(&self) -> Result<Option<Timestamp>> {
+        let mut statement = self.conn().prepare_cached("SELECT min(due_at) FROM timer").map_err(sql)?;
+        statement.query_row([], |row| row.get(0)).map_err(sql)
+    }
+
+    /// The timers that are due at `at`, the earliest first.
+    pub fn due_timers(&self, at: Timestamp) -> Result<Vec<Timer>> {
+        let query = "SELECT subject, kind FROM timer WHERE due_at <= ?1 ORDER BY due_at, subject, kind";
+        let mut statement = self.conn().prepare_cached(query).map_err(sql)?;
+        let rows = statement.query_map([at], Timer::from_row).map_err(sql)?;
+        rows.filter_map(rusqlite::Result::transpose).collect::<rusqlite::Result<_>>().map_err(sql)
+    }
+}
+
+impl WriteTx<'_> {
+    /// Sets a timer, in place of the same one set before.
+    pub fn set_timer(&mut self, timer: &Timer, due_at: Timestamp) -> Result<()> {
+        let (subject, kind) = timer.columns();
+        let query = "INSERT INTO timer (subject, kind, due_at) VALUES (?1, ?2, ?3)
+                     ON CONFLICT (subject, kind) DO UPDATE SET due_at = excluded.due_at";
+        self.conn().prepare_cached(query).map_err(sql)?.execute((subject, kind, due_at)).map_err(sql)?;
+        Ok(())
+    }
+
+    /// Takes a timer away.
+    pub fn clear_timer(&mut self, timer: &Timer) -> Result<()> {
+        let query = "DELETE FROM timer WHERE subject = ?1 AND kind = ?2";
+        self.conn().prepare_cached(query).map_err(sql)?.execute(timer.columns()).map_err(sql)?;
+        Ok(())
+    }
+
+    /// Takes every timer of an attempt or a turn away.
+    pub(super) fn clear_timers_of(&mut self, subject: &str) -> Result<()> {
+        self.conn().prepare_cached("DELETE FROM timer WHERE subject = ?1").map_err(sql)?.execute([subject]).map_err(sql)?;
+        Ok(())
+    }
+}
