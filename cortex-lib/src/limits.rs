@@ -46,7 +46,7 @@ pub const TASK_TIMEOUT_SECS: u32 = 3_600;
 /// The wait for a quota when the runtime does not tell when it ends.
 pub const RATE_LIMIT_WAIT: Duration = Duration::from_secs(60);
 /// A start waits this long for the runtime (seed).
-pub const START_TIMEOUT: Duration = Duration::from_secs(60);
+pub const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// An agent that has not let go of an ended turn by then is stopped (seed).
 pub const RELEASE_GRACE: Duration = Duration::from_secs(30);
 /// A session that is told to close has this long before it is killed.
@@ -54,6 +54,6 @@ pub const CLOSE_GRACE: Duration = Duration::from_secs(10);
 /// All of an orderly shutdown; then what is left is killed.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(15);
 /// How long a runtime's health counts as known.
-pub const HEALTH_TTL: Duration = Duration::from_secs(60);
+pub const HEALTH_TTL: Duration = Duration::from_mins(1);
 /// Longest wait of `poll_agent_events`.
 pub const POLL_WAIT_MAX: Duration = Duration::from_secs(30);

@@ -9,7 +9,7 @@ use crate::domain::approval::Rule;
 pub use crate::domain::retry::Retry;
 
 /// The settings of one core. The default is what most people want.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// What may be used at once.
