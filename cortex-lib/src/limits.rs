@@ -10,6 +10,17 @@ pub const WRITE_QUEUE_MAX: usize = 1024;
 pub const GATHER_MAX: Duration = Duration::from_micros(500);
 /// Events that a slow subscriber may lag behind before it must read the log instead.
 pub const EVENT_LAG_MAX: usize = 4096;
+/// Events that leave the log in one commit, besides as many as it adds. A step this small is not felt;
+/// one event at a time would dirty three more pages in every commit.
+pub const EVENTS_PRUNED_AT_ONCE: u64 = 64;
+/// Events that a subscriber reads from the log at once.
+pub const EVENT_PAGE: usize = 256;
+/// Read-only connections that are kept when nobody reads. More readers open their own (0.1 ms).
+pub const READERS_KEPT: usize = 8;
+/// Prepared statements that a connection keeps: more than the store has queries.
+pub const STATEMENTS_KEPT: usize = 256;
+/// Size that the write-ahead log goes back to after a long read held it open.
+pub const WAL_BYTES_KEPT: u64 = 64 * 1024 * 1024;
 /// Output lines that a slow watcher may lag behind before it loses some.
 pub const OUTPUT_LAG_MAX: usize = 4096;
 /// Messages that wait for the engine. A session whose events find no room waits, so its CLI does too.

@@ -1,0 +1,158 @@
+//! The data directory: made for one person, held by one core.
+//!
+//! The lock is the operating system's and ends with the process, however it ends. The process id
+//! stands in a file of its own, because a locked file cannot be read on Windows.
+
+use std::fs::TryLockError;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fs_err::{self as fs, File};
+
+use crate::error::{Code, Error, Result};
+
+const LOCK: &str = "cortex.lock";
+const PID: &str = "cortex.pid";
+
+/// A data directory that this process holds. The last clone gives it back.
+#[derive(Clone, Debug)]
+pub struct DataDir {
+    held: Arc<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    path: PathBuf,
+    /// Locked for as long as it is open.
+    _lock: File,
+}
+
+impl DataDir {
+    /// Makes the folder if need be, for its owner only, and takes it.
+    ///
+    /// Fails with `core.data_dir_not_absolute`, `core.data_dir_unusable`, or
+    /// `core.data_dir_in_use` and the process id of the core that holds it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        if !path.is_absolute() {
+            let message = format!("the data directory {} is not an absolute path", path.display());
+            return Err(Error::new(Code::DataDirNotAbsolute, message));
+        }
+        let unusable = |error: io::Error| {
+            let message = format!("the data directory {} cannot be used: {error}", path.display());
+            Error::new(Code::DataDirUnusable, message)
+        };
+        make_private(path).map_err(unusable)?;
+        let lock = open_lock(path).map_err(unusable)?;
+        if !take(&lock).map_err(unusable)? {
+            return Err(in_use(path));
+        }
+        let held = Held { path: path.to_owned(), _lock: lock };
+        fs::write(held.path.join(PID), std::process::id().to_string()).map_err(unusable)?;
+        let dir = Self { held: Arc::new(held) };
+        for folder in [dir.credentials_dir(), dir.scratch_dir(), dir.logs_dir()] {
+            make_private(&folder).map_err(unusable)?;
+        }
+        Ok(dir)
+    }
+
+    /// The process id of the live core that holds `path`, without taking it. `None` when none does.
+    ///
+    /// A core that was started a moment ago may not have written its id yet: that counts as none.
+    pub fn holder(path: impl AsRef<Path>) -> Option<u32> {
+        let path = path.as_ref();
+        let lock = File::open(path.join(LOCK)).ok()?;
+        match lock.try_lock_shared() {
+            Err(TryLockError::WouldBlock) => read_pid(path),
+            Ok(()) | Err(TryLockError::Error(_)) => None,
+        }
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.held.path
+    }
+
+    /// The file of the store.
+    pub fn store_path(&self) -> PathBuf {
+        self.path().join("cortex.db")
+    }
+
+    /// Credentials, readable by their owner only.
+    pub fn credentials_dir(&self) -> PathBuf {
+        self.path().join("credentials")
+    }
+
+    /// Files that live no longer than what they were made for.
+    pub fn scratch_dir(&self) -> PathBuf {
+        self.path().join("scratch")
+    }
+
+    /// Log files.
+    pub fn logs_dir(&self) -> PathBuf {
+        self.path().join("logs")
+    }
+
+    /// The local socket of the running core.
+    pub fn socket_path(&self) -> PathBuf {
+        self.path().join("cortex.sock")
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Only for tidiness: without the lock the id means nothing.
+        drop(fs::remove_file(self.path.join(PID)));
+    }
+}
+
+fn in_use(path: &Path) -> Error {
+    let used = format!("the data directory {} is used by another core", path.display());
+    match read_pid(path) {
+        Some(pid) => {
+            Error::new(Code::DataDirInUse, format!("{used}, process {pid}")).with("pid", pid)
+        }
+        None => Error::new(Code::DataDirInUse, used),
+    }
+}
+
+fn read_pid(path: &Path) -> Option<u32> {
+    fs::read_to_string(path.join(PID)).ok()?.trim().parse().ok()
+}
+
+/// Makes a folder that only its owner can enter. One that exists is left as it is.
+fn make_private(path: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+fn open_lock(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    fs_err::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path.join(LOCK))
+}
+
+/// Takes the lock. False when another core has it.
+fn take(lock: &File) -> io::Result<bool> {
+    // A question for the holder takes the lock, shared, for an instant. That is no core.
+    const QUESTIONS_MAX: usize = 1000;
+    for _ in 0..QUESTIONS_MAX {
+        match lock.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) => {}
+        }
+        match lock.try_lock_shared() {
+            Ok(()) => lock.unlock()?,
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+    Ok(false)
+}
