@@ -68,3 +68,6 @@ pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(15);
 pub const HEALTH_TTL: Duration = Duration::from_mins(1);
 /// Longest wait of `poll_agent_events`.
 pub const POLL_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Wrong fields that one refusal names. Whoever has more starts over anyway.
+pub const PROBLEMS_MAX: usize = 20;
