@@ -1,33 +1,26 @@
-//! The core that commands act on.
+//! The only place with tasks, timers and processes: it makes the world do what rows owe.
+//!
+//! The engine is one loop. It wakes when the store has committed, when something happened in a session or
+//! when something is due, and then looks at the rows: what the world is owed and nobody does yet is begun as
+//! a job; what a job brought is written as an input; what may start is assigned. It remembers only which jobs
+//! run and which sessions live. So a start after a crash is no special case: with nothing remembered,
+//! everything that is owed is begun again, after [`recover`](crate::store::WriteTx::recover) has settled what
+//! died with the earlier life.
 
-use std::sync::Arc;
+mod core;
+mod health;
+mod jobs;
+mod live;
+mod output;
+mod run;
+mod sessions;
+mod shutdown;
+mod supervisor;
+mod wake;
 
-use crate::env::Env;
-use crate::error::{Code, Error, Result};
+pub use self::core::{Core, CoreState};
+pub use health::KnownHealth;
+pub use output::{Output, OutputFeed};
+pub use wake::Stop;
 
-/// A handle to one running core.
-#[derive(Clone, Debug)]
-pub struct Core {
-    env: Arc<dyn Env>,
-    ready: bool,
-}
-
-impl Core {
-    /// A core in `env`; `ready` says whether it takes changes.
-    pub fn new(env: Arc<dyn Env>, ready: bool) -> Self {
-        Self { env, ready }
-    }
-
-    /// Its clock and randomness.
-    pub fn env(&self) -> &Arc<dyn Env> {
-        &self.env
-    }
-
-    /// Fails with [`Code::CoreNotReady`] unless it takes changes.
-    pub fn check_ready(&self) -> Result<()> {
-        if self.ready {
-            return Ok(());
-        }
-        Err(Error::new(Code::CoreNotReady, "the core does not take changes now"))
-    }
-}
+pub(crate) use self::core::Parts;

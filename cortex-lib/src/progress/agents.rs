@@ -6,7 +6,7 @@ use crate::domain::attempt::{AttemptInput, Cause, EndReason};
 use crate::error::{Code, Error, Result};
 use crate::ids::{AgentId, SessionId};
 use crate::settings::Settings;
-use crate::store::{Agent, Why, WriteTx};
+use crate::store::{Agent, ReadTx, Why, WriteTx};
 
 /// How a session ended.
 #[derive(Clone, Debug)]
@@ -142,7 +142,9 @@ impl WriteTx<'_> {
         let message = format!("agent {} is still needed by {} tasks", agent.name, tasks.len());
         Err(Error::new(Code::AgentInUse, message).with("agent_id", id.as_str()).with("task_ids", tasks))
     }
+}
 
+impl ReadTx<'_> {
     /// Agents that are meant to run and have no session.
     pub fn agents_to_restore(&self) -> Result<Vec<Agent>> {
         let agents = self.agents(None)?;

@@ -12,8 +12,9 @@ mod recovery;
 mod tasks;
 mod turns;
 
-pub use agents::SessionEnd;
+pub use agents::{SessionEnd, TurnFailed};
 pub use attempts::AttemptReport;
+pub(crate) use attempts::last_failure_text;
 pub use board::BoardFacts;
 pub use objectives::NewObjective;
 pub use recovery::Recovered;

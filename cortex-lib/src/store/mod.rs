@@ -15,15 +15,24 @@
 //!
 //! Reads use connections of their own and never wait for the writer.
 
+mod agent;
+mod attempt;
+mod column;
 mod data_dir;
 mod event_log;
 #[cfg(any(test, feature = "testing"))]
 mod faults;
 mod feed;
 mod migrate;
+mod objective;
+mod project;
 mod reader;
+mod session;
+mod task;
 #[cfg(test)]
 mod tests;
+mod timer;
+mod turn;
 mod tx;
 mod writer;
 
@@ -37,13 +46,26 @@ use std::thread::JoinHandle;
 use rusqlite::ErrorCode;
 use tokio::sync::{Semaphore, oneshot, watch};
 
+pub use self::agent::{Agent, LastFailure, Why};
+pub use self::attempt::{
+    Attempt, AttemptFailure, AttemptResult, AttemptStatus, VerificationRecord, VerificationStatus,
+    Workspace, WorkspaceKind,
+};
 pub use self::data_dir::DataDir;
 pub use self::event_log::{AgentEventFilter, AgentEventPage, Event, NewEvent};
 #[cfg(any(test, feature = "testing"))]
 pub use self::faults::{Fate, Faults, NoFaults};
 pub use self::feed::Feed;
 use self::migrate::Sync;
+pub use self::objective::Objective;
+pub use self::project::Project;
 use self::reader::Readers;
+pub use self::session::SessionRow;
+pub use self::task::{
+    Decision, DecisionKind, HoldRow, Reassignment, Task, TaskFailure, TaskResult,
+};
+pub use self::timer::Timer;
+pub use self::turn::DirectTurn;
 pub use self::tx::{ReadTx, WriteTx};
 use self::writer::{Life, Message, Shared, Writer};
 use crate::env::Env;

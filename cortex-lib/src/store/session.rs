@@ -73,7 +73,7 @@ impl ReadTx<'_> {
 
 impl WriteTx<'_> {
     /// Begins a session.
-    pub(super) fn insert_session(&mut self, id: &SessionId, agent_id: &AgentId, runtime_id: &RuntimeId) -> Result<()> {
+    pub(crate) fn insert_session(&mut self, id: &SessionId, agent_id: &AgentId, runtime_id: &RuntimeId) -> Result<()> {
         let query = "INSERT INTO session (session_id, agent_id, runtime_id, started_at) VALUES (?1, ?2, ?3, ?4)";
         let now = self.now();
         self.conn().prepare_cached(query).map_err(sql)?.execute((id, agent_id, runtime_id, now)).map_err(sql)?;
@@ -105,7 +105,7 @@ impl WriteTx<'_> {
     }
 
     /// Ends a session: its credential dies with it.
-    pub(super) fn end_session(&mut self, id: &SessionId) -> Result<()> {
+    pub(crate) fn end_session(&mut self, id: &SessionId) -> Result<()> {
         let query = "UPDATE session SET ended_at = ?2, token_hash = NULL WHERE session_id = ?1 AND ended_at IS NULL";
         let now = self.now();
         self.conn().prepare_cached(query).map_err(sql)?.execute((id, now)).map_err(sql)?;

@@ -72,7 +72,7 @@ impl WriteTx<'_> {
     }
 
     /// Takes every timer of an attempt or a turn away.
-    pub(super) fn clear_timers_of(&mut self, subject: &str) -> Result<()> {
+    pub(crate) fn clear_timers_of(&mut self, subject: &str) -> Result<()> {
         self.conn().prepare_cached("DELETE FROM timer WHERE subject = ?1").map_err(sql)?.execute([subject]).map_err(sql)?;
         Ok(())
     }

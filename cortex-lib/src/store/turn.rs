@@ -68,7 +68,7 @@ impl WriteTx<'_> {
     }
 
     /// The one door of a direct turn's state. None: the turn is not known or was over before.
-    pub(super) fn step_direct_turn(
+    pub(crate) fn step_direct_turn(
         &mut self,
         id: &TurnId,
         input: TurnInput,

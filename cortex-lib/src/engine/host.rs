@@ -1,0 +1,66 @@
+//! The machine that Cortex runs on.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::verify::ProcessVerifier;
+use crate::env::Env;
+use crate::error::{Code, Error, Result};
+use crate::ids::SessionId;
+use crate::port::{Host, VerificationOutcome, VerificationRequest, Verifier};
+use crate::process;
+use crate::store::DataDir;
+
+/// The real machine: processes and folders.
+#[derive(Debug)]
+pub(crate) struct SystemHost {
+    verifier: ProcessVerifier,
+    dir: DataDir,
+}
+
+impl SystemHost {
+    pub(crate) fn new(env: Arc<dyn Env>, dir: DataDir) -> Self {
+        Self { verifier: ProcessVerifier::new(env), dir }
+    }
+
+    fn scratch(&self, session: &SessionId) -> PathBuf {
+        self.dir.scratch_dir().join(session.as_str())
+    }
+}
+
+#[async_trait]
+impl Verifier for SystemHost {
+    async fn verify(&self, request: VerificationRequest) -> VerificationOutcome {
+        self.verifier.verify(request).await
+    }
+}
+
+#[async_trait]
+impl Host for SystemHost {
+    async fn sweep(&self, markers: Vec<String>) -> usize {
+        process::sweep(markers).await
+    }
+
+    fn is_folder(&self, path: &Path) -> bool {
+        path.is_dir()
+    }
+
+    fn make_scratch(&self, session: &SessionId) -> Result<PathBuf> {
+        let path = self.scratch(session);
+        // The folder it is made in is private already, so nobody else can look into it.
+        match fs_err::create_dir_all(&path) {
+            Ok(()) => Ok(path),
+            Err(error) => Err(Error::new(Code::DataDirUnusable, format!("no folder for a session can be made: {error}"))),
+        }
+    }
+
+    fn remove_scratch(&self, session: &SessionId) {
+        if let Err(error) = fs_err::remove_dir_all(self.scratch(session))
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(%session, "a session's folder stays: {error}");
+        }
+    }
+}

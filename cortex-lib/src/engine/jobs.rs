@@ -1,0 +1,342 @@
+//! Jobs: what the world is owed, begun beside the engine and reported back to it.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::core::Core;
+use super::live::{Live, Pump, Pulse, Work};
+use super::run::{Begun, Engine, stale_is_fine};
+use super::wake::{Done, Job, Wake};
+use crate::domain::attempt::{AttemptInput, Cause};
+use crate::domain::capability::Capability;
+use crate::domain::instruction::{self, DependencyResult};
+use crate::domain::task::TaskStatus;
+use crate::domain::verification::CommandReport;
+use crate::error::{Code, Error, Result};
+use crate::ids::{AttemptId, SessionId, TurnId};
+use crate::limits::{CLOSE_GRACE, START_TIMEOUT};
+use crate::port::{Opened, Session, SessionSpec, Turn, VerificationOutcome, VerificationRequest};
+use crate::progress::{AttemptReport, SessionEnd, last_failure_text};
+use crate::store::{Attempt, ReadTx};
+
+type Outcome = std::pin::Pin<Box<dyn Future<Output = Done> + Send>>;
+
+impl Engine {
+    /// Begins a job.
+    pub(super) fn begin(&mut self, job: Job) {
+        let work = self.work(&job).unwrap_or_else(|error| {
+            let failed = Done::failed(&job, error);
+            Box::pin(async move { failed })
+        });
+        let token = CancellationToken::new();
+        self.begun.insert(job.clone(), Begun { token: token.clone(), finished: false });
+        let (wakes, stop) = (self.core.wakes().clone(), self.core.supervisor().stopping());
+        // Only these may be dropped half way; half a line in a pipe would break a session.
+        let can_be_ended = matches!(job, Job::Open(_) | Job::Verify(_));
+        self.core.supervisor().spawn(async move {
+            let done = tokio::select! { biased;
+                () = token.cancelled(), if can_be_ended => Done::Cancelled,
+                () = stop.cancelled() => return,
+                done = work => done,
+            };
+            // An engine that is gone needs to hear nothing.
+            drop(wakes.send(Wake::Done(job, done)).await);
+        });
+    }
+
+    /// What a job does.
+    fn work(&self, job: &Job) -> Result<Outcome> {
+        Ok(match job {
+            Job::Open(id) => self.open(id)?,
+            Job::Close(id) => self.close(id),
+            Job::SendTurn(id) => self.send_turn(id)?,
+            Job::InterruptTurn(id) => {
+                let attempt = self.core.store().read(|tx| tx.attempt(id))?.ok_or_else(gone)?;
+                self.interrupt(&attempt.session_id, attempt.turn_id)?
+            }
+            Job::Verify(id) => self.verify(id)?,
+            Job::SendDirect(id) => {
+                let turn = self.core.store().read(|tx| tx.direct_turn(id))?.ok_or_else(gone)?;
+                let session = self.session(&turn.session_id)?;
+                let work = Work { turn_id: turn.id.clone(), task_id: None, attempt_id: None };
+                self.begin_work(&turn.session_id, work);
+                Box::pin(async move {
+                    Done::Sent(session.send(Turn { id: turn.id, attempt_id: None, instruction: turn.text }).await)
+                })
+            }
+            Job::InterruptDirect(id) => {
+                let turn = self.core.store().read(|tx| tx.direct_turn(id))?.ok_or_else(gone)?;
+                self.interrupt(&turn.session_id, turn.id)?
+            }
+        })
+    }
+
+    fn session(&self, id: &SessionId) -> Result<Arc<dyn Session>> {
+        self.live.get(id).map(|live| Arc::clone(&live.session)).ok_or_else(gone)
+    }
+
+    fn begin_work(&self, id: &SessionId, work: Work) {
+        if let Some(live) = self.live.get(id) {
+            live.pulse.begin(work, self.core.env().monotonic());
+        }
+    }
+
+    fn open(&self, id: &SessionId) -> Result<Outcome> {
+        let (agent, project) = self.core.store().read(|tx| {
+            let session = tx.session(id)?.ok_or_else(gone)?;
+            let agent = tx.agent(&session.agent_id)?;
+            let project = tx.project(&agent.project_id)?;
+            Ok((agent, project))
+        })?;
+        let runtime = Arc::clone(self.core.runtime(&agent.runtime_id)?);
+        if !self.core.host().is_folder(&project.root) {
+            let message = format!("the folder {} of project {} is not there", project.root.display(), project.name);
+            return Err(Error::new(Code::ProjectInvalidRoot, message).with("project_id", project.id.as_str()));
+        }
+        let resumes = runtime.info().capabilities.contains(&Capability::Resume);
+        let spec = SessionSpec {
+            session_id: id.clone(),
+            agent_id: agent.id,
+            role: agent.role,
+            cwd: project.root,
+            scratch: self.core.host().make_scratch(id)?,
+            model: agent.model,
+            instructions: agent.instructions,
+            resume: agent.native_session_id.filter(|_| resumes),
+            read_only: false,
+            mcp: None,
+        };
+        Ok(Box::pin(async move {
+            let mut opened = tokio::time::timeout(START_TIMEOUT, runtime.open(spec.clone())).await;
+            if let (Ok(Err(error)), Some(native)) = (&opened, &spec.resume) {
+                // What cannot be resumed is begun anew: the agent is wanted more than its memory.
+                tracing::warn!(session = native, code = %error.code(), "not resumed: {}", error.message());
+                let fresh = SessionSpec { resume: None, ..spec };
+                opened = tokio::time::timeout(START_TIMEOUT, runtime.open(fresh)).await;
+            }
+            Done::Opened(opened.unwrap_or_else(|_| {
+                let name = &runtime.info().name;
+                let message = format!("{name} was not ready within {} s", START_TIMEOUT.as_secs());
+                Err(Error::new(Code::RuntimeStartTimedOut, message))
+            }))
+        }))
+    }
+
+    fn close(&self, id: &SessionId) -> Outcome {
+        let session = self.live.get(id).map(|live| Arc::clone(&live.session));
+        let grace = self.shutdown.as_ref().map_or(CLOSE_GRACE, super::shutdown::Shutdown::close_grace);
+        Box::pin(async move {
+            if let Some(session) = session {
+                session.close(grace).await;
+            }
+            Done::Closed
+        })
+    }
+
+    fn send_turn(&self, id: &AttemptId) -> Result<Outcome> {
+        let (attempt, instruction) = self.core.store().read(|tx| {
+            let attempt = tx.attempt(id)?.ok_or_else(gone)?;
+            let instruction = instruction_of(tx, &attempt)?;
+            Ok((attempt, instruction))
+        })?;
+        if !self.core.host().is_folder(&attempt.workspace.path) {
+            let message = format!("the folder {} is not there", attempt.workspace.path.display());
+            return Err(Error::new(Code::ProjectInvalidRoot, message));
+        }
+        let session = self.session(&attempt.session_id)?;
+        let work = Work {
+            turn_id: attempt.turn_id.clone(),
+            task_id: Some(attempt.task_id),
+            attempt_id: Some(attempt.id.clone()),
+        };
+        self.begin_work(&attempt.session_id, work);
+        let turn = Turn { id: attempt.turn_id, attempt_id: Some(attempt.id), instruction };
+        Ok(Box::pin(async move { Done::Sent(session.send(turn).await) }))
+    }
+
+    fn interrupt(&self, id: &SessionId, turn: TurnId) -> Result<Outcome> {
+        let session = self.session(id)?;
+        let runtime_id = self.core.store().read(|tx| tx.session(id))?.ok_or_else(gone)?.runtime_id;
+        let able = self.core.runtime(&runtime_id)?.info().capabilities.contains(&Capability::Interrupt);
+        Ok(Box::pin(async move {
+            if !able {
+                let message = format!("{runtime_id} cannot interrupt a turn");
+                return Done::Interrupted(Err(Error::new(Code::RuntimeCapabilityMissing, message)));
+            }
+            Done::Interrupted(session.interrupt(&turn).await)
+        }))
+    }
+
+    fn verify(&self, id: &AttemptId) -> Result<Outcome> {
+        let (attempt, verification) = self.core.store().read(|tx| {
+            let attempt = tx.attempt(id)?.ok_or_else(gone)?;
+            let project = tx.project(&tx.task(&attempt.task_id)?.project_id)?;
+            Ok((attempt, project.verification))
+        })?;
+        let host = Arc::clone(self.core.host());
+        Ok(Box::pin(async move {
+            let Some(verification) = verification else {
+                let message = "the project's verification was taken away meanwhile".to_owned();
+                return Done::Verified(VerificationOutcome::Unavailable { commands: Vec::new(), message });
+            };
+            let request = VerificationRequest {
+                attempt_id: attempt.id,
+                cwd: attempt.workspace.path,
+                commands: verification.commands,
+                timeout: std::time::Duration::from_secs(verification.timeout_secs.into()),
+            };
+            Done::Verified(host.verify(request).await)
+        }))
+    }
+
+    /// Writes down what a job brought.
+    pub(super) async fn job_done(&mut self, job: Job, done: Done) {
+        if let Some(begun) = self.begun.get_mut(&job) {
+            begun.finished = true;
+        }
+        let written = match (&job, done) {
+            (Job::Open(id), Done::Opened(Ok(opened))) => self.opened(id, opened).await,
+            (Job::Open(id), Done::Opened(Err(error))) => self.not_opened(id, error).await,
+            // The core stops: the agent stays wanted.
+            (Job::Open(id), Done::Cancelled) if self.shutdown.is_some() => self.closed(id).await,
+            (Job::Open(id), Done::Cancelled) => {
+                let error = Error::new(Code::AgentStartCancelled, "the agent was stopped while it started");
+                self.not_opened(id, error).await
+            }
+            (Job::Close(id), Done::Closed | Done::Cancelled) => self.closed(id).await,
+            (Job::SendTurn(id), Done::Sent(sent)) => self.turn_sent(id, sent).await,
+            (Job::InterruptTurn(id), Done::Interrupted(Err(error))) => self.not_interrupted(id, &error).await,
+            (Job::Verify(id), Done::Verified(outcome)) => self.verified(id, outcome).await,
+            (Job::Verify(id), Done::Cancelled) => self.verification_ended(id).await,
+            (Job::SendDirect(id), Done::Sent(sent)) => self.direct_sent(id, sent).await,
+            // The turn's own end tells the rest; a session that is gone tells itself.
+            (_, _) => Ok(()),
+        };
+        if let Err(error) = written {
+            tracing::error!(?job, code = %error.code(), "what came of a job was not kept: {}", error.message());
+        }
+    }
+
+    async fn opened(&mut self, id: &SessionId, opened: Opened) -> Result<()> {
+        let agent_id = self.core.store().read(|tx| tx.session(id))?.ok_or_else(gone)?.agent_id;
+        let pulse = Arc::new(Pulse::default());
+        let pump = Pump {
+            session_id: id.clone(),
+            agent_id,
+            events: opened.events,
+            pulse: Arc::clone(&pulse),
+            output: self.core.output_bus().clone(),
+            wakes: self.core.wakes().clone(),
+            env: Arc::clone(self.core.env()),
+        };
+        self.live.insert(id.clone(), Live { session: opened.session, pulse, end: None });
+        self.core.supervisor().spawn(pump.run());
+        let (session, facts) = (id.clone(), opened.facts);
+        let wanted = self
+            .record(move |tx| tx.session_opened(&session, facts.native_session_id.as_deref(), facts.pid, facts.resumed))
+            .await?;
+        if wanted.is_none()
+            && let Some(live) = self.live.get_mut(id)
+        {
+            live.end = Some(SessionEnd::Closed);
+        }
+        Ok(())
+    }
+
+    async fn not_opened(&mut self, id: &SessionId, error: Error) -> Result<()> {
+        self.core.host().remove_scratch(id);
+        let session = id.clone();
+        self.record(move |tx| tx.session_open_failed(&session, error.clone())).await
+    }
+
+    pub(super) async fn closed(&mut self, id: &SessionId) -> Result<()> {
+        let end = self.live.remove(id).and_then(|live| live.end);
+        self.core.host().remove_scratch(id);
+        let end = match (end, &self.shutdown) {
+            (_, Some(_)) => SessionEnd::CoreGone,
+            (Some(end), None) => end,
+            (None, None) => SessionEnd::Closed,
+        };
+        let (session, settings) = (id.clone(), self.core.settings());
+        self.record(move |tx| tx.session_over(&session, &end, &settings)).await
+    }
+
+    async fn turn_sent(&mut self, id: &AttemptId, sent: Result<()>) -> Result<()> {
+        let input = match &sent {
+            Ok(()) => AttemptInput::TurnAccepted,
+            Err(error) => AttemptInput::TurnFailed(match error.code() {
+                Code::ProjectInvalidRoot => Cause::InvalidRoot,
+                Code::RuntimeSessionEnded => Cause::Crashed,
+                Code::RuntimeRefused | Code::RuntimeNotLoggedIn => Cause::Refused,
+                _ => Cause::Error,
+            }),
+        };
+        let report = AttemptReport { message: sent.err().map(|error| error.message().to_owned()), ..AttemptReport::default() };
+        self.tell_attempt(id, input, report).await
+    }
+
+    /// A runtime that cannot interrupt, or a session that is gone: the session is ended instead (S-136).
+    async fn not_interrupted(&mut self, id: &AttemptId, error: &Error) -> Result<()> {
+        tracing::debug!(attempt = %id, code = %error.code(), "not interrupted: {}", error.message());
+        self.tell_attempt(id, AttemptInput::GraceOver, AttemptReport::default()).await
+    }
+
+    async fn verified(&mut self, id: &AttemptId, outcome: VerificationOutcome) -> Result<()> {
+        let report = |commands: Vec<CommandReport>, message| AttemptReport { commands, message, ..AttemptReport::default() };
+        let (input, report) = match outcome {
+            VerificationOutcome::Passed { commands } => (AttemptInput::VerificationPassed, report(commands, None)),
+            VerificationOutcome::Failed { commands, message } => {
+                (AttemptInput::VerificationFailed, report(commands, Some(message)))
+            }
+            VerificationOutcome::Unavailable { commands, message } => {
+                (AttemptInput::VerificationUnavailable, report(commands, Some(message)))
+            }
+        };
+        self.tell_attempt(id, input, report).await
+    }
+
+    /// Its commands were ended: with its task, or with the core, after which they begin anew.
+    async fn verification_ended(&mut self, id: &AttemptId) -> Result<()> {
+        self.tell_attempt(id, AttemptInput::VerificationHalted, AttemptReport::default()).await
+    }
+
+    async fn direct_sent(&mut self, id: &TurnId, sent: Result<()>) -> Result<()> {
+        let turn = id.clone();
+        match sent {
+            Ok(()) => self.record(move |tx| tx.direct_turn_accepted(&turn)).await,
+            Err(error) => self.record(move |tx| tx.direct_turn_refused(&turn, &error)).await,
+        }
+    }
+
+    pub(super) async fn tell_attempt(&mut self, id: &AttemptId, input: AttemptInput, report: AttemptReport) -> Result<()> {
+        let (id, settings) = (id.clone(), self.core.settings());
+        self.record(move |tx| stale_is_fine(tx.attempt_input(&id, input, report.clone(), &settings))).await
+    }
+
+    /// Which core this is the engine of.
+    pub(super) fn core(&self) -> &Core {
+        &self.core
+    }
+}
+
+fn gone() -> Error {
+    Error::new(Code::RuntimeSessionEnded, "the session is over")
+}
+
+/// The instruction of an attempt's turn, from the rows.
+fn instruction_of(tx: &ReadTx<'_>, attempt: &Attempt) -> Result<String> {
+    let task = tx.task(&attempt.task_id)?;
+    let mut results = Vec::new();
+    for id in &task.depends_on {
+        let dependency = tx.task(id)?;
+        debug_assert_eq!(dependency.state.phase.status(), TaskStatus::Completed, "a task starts after its dependencies");
+        results.push(DependencyResult {
+            title: dependency.spec.title.clone().unwrap_or_else(|| dependency.spec.key.clone()),
+            text: dependency.result.map(|result| result.text).unwrap_or_default(),
+            key: dependency.spec.key,
+        });
+    }
+    let failure = last_failure_text(&task, &tx.attempts_of(&task.id)?);
+    Ok(instruction::compose(&task.spec.description, &results, failure.as_deref()))
+}

@@ -1,0 +1,115 @@
+//! The sessions of this life, as the engine holds them.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::output::{Output, OutputBus};
+use super::wake::Wake;
+use crate::env::Env;
+use crate::ids::{AgentId, AttemptId, SessionId, TaskId, TurnId};
+use crate::port::{OutputKind, Session, SessionEvent};
+use crate::progress::SessionEnd;
+
+/// A session that lives.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) session: Arc<dyn Session>,
+    pub(super) pulse: Arc<Pulse>,
+    /// Why it is over, once it is known.
+    pub(super) end: Option<SessionEnd>,
+}
+
+/// When a session last showed a sign of life, and what it works on.
+#[derive(Debug, Default)]
+pub(super) struct Pulse {
+    /// Milliseconds of the monotonic clock.
+    last_ms: AtomicU64,
+    /// Whether it runs a tool: a tool may be silent for as long as it needs.
+    in_tool: AtomicBool,
+    /// A lock, because the pump of the session reads what the engine sets; it is held for a copy.
+    work: Mutex<Option<Work>>,
+}
+
+/// What a session works on.
+#[derive(Clone, Debug)]
+pub(super) struct Work {
+    pub(super) turn_id: TurnId,
+    pub(super) task_id: Option<TaskId>,
+    pub(super) attempt_id: Option<AttemptId>,
+}
+
+impl Pulse {
+    /// A turn begins.
+    pub(super) fn begin(&self, work: Work, now: Duration) {
+        *self.work.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
+        self.beat(now, false);
+    }
+
+    fn beat(&self, now: Duration, in_tool: bool) {
+        self.last_ms.store(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.in_tool.store(in_tool, Ordering::Relaxed);
+    }
+
+    /// When its silence becomes a stall. None: a tool runs.
+    pub(super) fn stalls_at(&self, limit: Duration) -> Option<Duration> {
+        let last = Duration::from_millis(self.last_ms.load(Ordering::Relaxed));
+        (!self.in_tool.load(Ordering::Relaxed)).then(|| last.saturating_add(limit))
+    }
+
+    fn work(&self) -> Option<Work> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Carries what happens in one session to the engine, and its output to whoever watches.
+pub(super) struct Pump {
+    pub(super) session_id: SessionId,
+    pub(super) agent_id: AgentId,
+    pub(super) events: mpsc::Receiver<SessionEvent>,
+    pub(super) pulse: Arc<Pulse>,
+    pub(super) output: OutputBus,
+    pub(super) wakes: mpsc::Sender<Wake>,
+    pub(super) env: Arc<dyn Env>,
+}
+
+impl Pump {
+    /// Runs until the session is over.
+    pub(super) async fn run(mut self) {
+        let mut ended = false;
+        while let Some(event) = self.events.recv().await {
+            let in_tool = matches!(event, SessionEvent::Output { kind: OutputKind::Tool, .. } | SessionEvent::ToolRequest(_));
+            self.pulse.beat(self.env.monotonic(), in_tool);
+            match event {
+                SessionEvent::Output { turn_id, kind, text } => self.show(turn_id, kind, text),
+                SessionEvent::Active => {}
+                event => {
+                    ended = matches!(event, SessionEvent::Ended { .. });
+                    if self.wakes.send(Wake::Session(self.session_id.clone(), event)).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+        if !ended {
+            let message = "the driver let go of the session".to_owned();
+            let gone = Wake::Session(self.session_id, SessionEvent::Ended { message });
+            // An engine that is gone needs to hear nothing.
+            drop(self.wakes.send(gone).await);
+        }
+    }
+
+    fn show(&self, turn_id: Option<TurnId>, kind: OutputKind, text: String) {
+        let work = self.pulse.work().filter(|work| turn_id.as_ref().is_none_or(|id| *id == work.turn_id));
+        self.output.show(Output {
+            agent_id: self.agent_id.clone(),
+            turn_id,
+            task_id: work.as_ref().and_then(|work| work.task_id.clone()),
+            execution_id: work.and_then(|work| work.attempt_id),
+            kind,
+            text,
+        });
+    }
+}

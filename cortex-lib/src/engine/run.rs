@@ -1,0 +1,287 @@
+//! The loop of the engine.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::core::Core;
+use super::live::Live;
+use super::shutdown::Shutdown;
+use super::wake::{Job, Wake};
+use crate::domain::attempt::{AttemptDuty, AttemptInput, AttemptState, EndReason};
+use crate::domain::schedule;
+use crate::domain::{Machine as _, agent::AgentDuty, turn::TurnDuty};
+use crate::error::{Code, Result};
+use crate::ids::SessionId;
+use crate::limits::{DISK_FULL_WAIT, ENGINE_PASSES_MAX};
+use crate::progress::AttemptReport;
+use crate::store::{Attempt, Timer, WriteTx};
+use crate::time::Timestamp;
+
+/// The engine: which jobs run, which sessions live, and nothing else that a row does not say.
+pub(super) struct Engine {
+    pub(super) core: Core,
+    heard: mpsc::Receiver<Wake>,
+    pub(super) live: BTreeMap<SessionId, Live>,
+    /// Jobs that were begun. One stays until it is finished and its row owes it no more, so that nothing is
+    /// done twice, and nothing is closed while it still opens.
+    pub(super) begun: BTreeMap<Job, Begun>,
+    pub(super) shutdown: Option<Shutdown>,
+}
+
+/// A job that was begun.
+#[derive(Debug)]
+pub(super) struct Begun {
+    /// Ends it, if it is of a kind that can be ended.
+    pub(super) token: CancellationToken,
+    pub(super) finished: bool,
+}
+
+impl Engine {
+    pub(super) fn new(core: Core, heard: mpsc::Receiver<Wake>) -> Self {
+        Self { core, heard, live: BTreeMap::new(), begun: BTreeMap::new(), shutdown: None }
+    }
+
+    /// Runs until the core is told to end and nothing runs any more, or its store has failed.
+    pub(super) async fn run(mut self) {
+        let mut changes = self.core.store().changes();
+        let mut waiting: Vec<oneshot::Sender<()>> = Vec::new();
+        loop {
+            changes.mark_unchanged();
+            let due = match self.settle().await {
+                Ok(due) => due,
+                Err(error) => {
+                    tracing::error!(code = %error.code(), "the engine cannot go on: {}", error.message());
+                    self.abandon().await;
+                    break;
+                }
+            };
+            if self.shutdown.as_ref().is_some_and(Shutdown::is_over) {
+                break;
+            }
+            let wait = due.map_or(Duration::from_secs(3600), |due| due.since(self.core.store().steady()));
+            tokio::select! { biased;
+                wake = self.heard.recv() => match wake {
+                    Some(Wake::Stop(how, answer)) => {
+                        waiting.push(answer);
+                        self.begin_shutdown(how);
+                    }
+                    Some(Wake::Session(id, event)) => self.in_session(&id, event).await,
+                    Some(Wake::Done(job, done)) => self.job_done(job, done).await,
+                    // The core holds a sender for as long as the engine runs.
+                    None => break,
+                },
+                changed = changes.changed() => if changed.is_err() { break },
+                () = pause(wait) => {}
+            }
+        }
+        for answer in waiting {
+            // Whoever asked may have gone.
+            drop(answer.send(()));
+        }
+        self.answer_late_stops();
+    }
+
+    /// Stops that came after the last one was heard are over too.
+    fn answer_late_stops(&mut self) {
+        self.heard.close();
+        while let Ok(wake) = self.heard.try_recv() {
+            if let Wake::Stop(_, answer) = wake {
+                drop(answer.send(()));
+            }
+        }
+    }
+
+    /// Does what is due and owed until nothing more comes of it. Returns when to look again by time alone.
+    async fn settle(&mut self) -> Result<Option<Timestamp>> {
+        for _ in 0..ENGINE_PASSES_MAX {
+            let before = *self.core.store().changes().borrow();
+            self.ring_timers().await?;
+            self.end_stalled_attempts().await?;
+            self.begin_jobs()?;
+            if self.shutdown.is_some() {
+                self.go_on_with_shutdown().await?;
+            } else {
+                self.start_tasks().await?;
+            }
+            if *self.core.store().changes().borrow() == before {
+                break;
+            }
+        }
+        self.next_due()
+    }
+
+    /// When something changes by time alone.
+    fn next_due(&self) -> Result<Option<Timestamp>> {
+        let (facts, steady) = (self.core.board_facts(), self.core.store().steady());
+        let (timer, held) = self.core.store().read(|tx| {
+            Ok((tx.next_timer()?, schedule::plan(&tx.board(&facts)?, steady).next_due))
+        })?;
+        let now = self.core.env().monotonic();
+        let limit = self.core.settings().stall_limit();
+        let stalls = self.live.values().filter_map(|live| live.pulse.stalls_at(limit));
+        let stall = stalls.min().map(|at| steady.after(at.saturating_sub(now).max(Duration::from_secs(1))));
+        let shutdown = self.shutdown.as_ref().map(|shutdown| steady.after(shutdown.left(now)));
+        Ok([timer, held, stall, shutdown].into_iter().flatten().min())
+    }
+
+    async fn ring_timers(&mut self) -> Result<()> {
+        let steady = self.core.store().steady();
+        let due = self.core.store().read(|tx| tx.due_timers(steady))?;
+        for timer in due {
+            let settings = self.core.settings();
+            self.record(move |tx| {
+                tx.clear_timer(&timer)?;
+                match &timer {
+                    Timer::AttemptDeadline(id) => {
+                        let limit = AttemptReport { message: Some("its time was over".to_owned()), ..AttemptReport::default() };
+                        stale_is_fine(tx.attempt_input(id, AttemptInput::End(EndReason::TimedOut), limit, &settings))
+                    }
+                    Timer::AttemptGrace(id) => {
+                        stale_is_fine(tx.attempt_input(id, AttemptInput::GraceOver, AttemptReport::default(), &settings))
+                    }
+                    Timer::TurnGrace(id) => match tx.direct_turn(id)? {
+                        Some(turn) => tx.stop_agent(&turn.agent_id, &settings).map(drop),
+                        None => Ok(()),
+                    },
+                }
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// A turn that says nothing for too long is ended.
+    async fn end_stalled_attempts(&mut self) -> Result<()> {
+        let (now, limit) = (self.core.env().monotonic(), self.core.settings().stall_limit());
+        let stalled = |live: &Live| live.pulse.stalls_at(limit).is_some_and(|at| at <= now);
+        if !self.live.values().any(stalled) {
+            return Ok(());
+        }
+        let running: Vec<Attempt> = self.core.store().read(|tx| tx.live_attempts())?;
+        for attempt in running.into_iter().filter(|attempt| attempt.state == AttemptState::Running) {
+            if !self.live.get(&attempt.session_id).is_some_and(stalled) {
+                continue;
+            }
+            let settings = self.core.settings();
+            let message = Some(format!("it said nothing for {} s", limit.as_secs()));
+            self.record(move |tx| {
+                let report = AttemptReport { message: message.clone(), ..AttemptReport::default() };
+                stale_is_fine(tx.attempt_input(&attempt.id, AttemptInput::End(EndReason::Stalled), report, &settings))
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Begins what rows owe and nobody does yet; forgets what they owe no more.
+    fn begin_jobs(&mut self) -> Result<()> {
+        let mut owed = Vec::new();
+        self.core.store().read(|tx| {
+            for agent in tx.agents(None)? {
+                match agent.state.owes() {
+                    Some(AgentDuty::OpenSession(id)) => owed.push(Job::Open(id)),
+                    Some(AgentDuty::CloseSession(id)) => owed.push(Job::Close(id)),
+                    None => {}
+                }
+            }
+            for attempt in tx.live_attempts()? {
+                match attempt.state.owes() {
+                    Some(AttemptDuty::SendTurn) => owed.push(Job::SendTurn(attempt.id)),
+                    Some(AttemptDuty::InterruptTurn) => owed.push(Job::InterruptTurn(attempt.id)),
+                    Some(AttemptDuty::EndSession) => owed.push(Job::Close(attempt.session_id)),
+                    Some(AttemptDuty::Verify) => owed.push(Job::Verify(attempt.id)),
+                    // Ending a verification is to stop its job, which reports back.
+                    Some(AttemptDuty::HaltVerification) | None => {}
+                }
+            }
+            for turn in tx.live_direct_turns()? {
+                match turn.state.owes() {
+                    Some(TurnDuty::Send) => owed.push(Job::SendDirect(turn.id)),
+                    Some(TurnDuty::Interrupt) => owed.push(Job::InterruptDirect(turn.id)),
+                    None => {}
+                }
+            }
+            Ok(())
+        })?;
+        // Sessions that ended by themselves are closed too, so that nothing of them lives on.
+        owed.extend(self.live.iter().filter(|(_, live)| live.end.is_some()).map(|(id, _)| Job::Close(id.clone())));
+        self.begun.retain(|job, begun| {
+            let wanted = owed.contains(job);
+            if !wanted {
+                begun.token.cancel();
+            }
+            wanted || !begun.finished
+        });
+        for job in owed {
+            if !self.begun.contains_key(&job) && self.may_begin(&job) {
+                self.begin(job);
+            }
+        }
+        Ok(())
+    }
+
+    fn may_begin(&self, job: &Job) -> bool {
+        match job {
+            Job::Open(_) | Job::SendDirect(_) => self.shutdown.is_none(),
+            Job::Verify(_) => {
+                let running = self.begun.iter().filter(|(job, begun)| matches!(job, Job::Verify(_)) && !begun.finished).count();
+                let max = self.core.settings().resources.max_verifications;
+                self.shutdown.is_none() && u32::try_from(running).is_ok_and(|running| running < max)
+            }
+            Job::Close(id) => self.begun.get(&Job::Open(id.clone())).is_none_or(|open| open.finished),
+            Job::SendTurn(_) | Job::InterruptTurn(_) | Job::InterruptDirect(_) => true,
+        }
+    }
+
+    /// Assigns what may start. The plan is made again inside the transaction: nothing can come between.
+    async fn start_tasks(&mut self) -> Result<()> {
+        let facts = self.core.board_facts();
+        let steady = self.core.store().steady();
+        let plan = self.core.store().read(|tx| Ok(schedule::plan(&tx.board(&facts)?, steady)))?;
+        if plan.starts.is_empty() {
+            return Ok(());
+        }
+        self.record(move |tx| {
+            for (task, agent) in schedule::plan(&tx.board(&facts)?, tx.steady()).starts {
+                tx.assign(&task, &agent)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Writes something that has happened. A full disk is waited out: the fact stays true meanwhile.
+    pub(super) async fn record<T: Send + 'static>(
+        &self,
+        fact: impl Fn(&mut WriteTx<'_>) -> Result<T> + Clone + Send + 'static,
+    ) -> Result<T> {
+        loop {
+            let again = fact.clone();
+            match self.core.store().write(move |tx| again(tx)).await {
+                Err(error) if error.code() == Code::StoreDiskFull => {
+                    tracing::warn!("the disk is full; trying again in {} s", DISK_FULL_WAIT.as_secs());
+                    pause(DISK_FULL_WAIT).await;
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+/// Waits by the engine's own clock. Not a sleep of a rule: what is due stands in rows.
+#[expect(clippy::disallowed_methods, reason = "the one place where the engine waits")]
+pub(super) async fn pause(wait: Duration) {
+    tokio::time::sleep(wait).await;
+}
+
+/// What comes too late changes nothing.
+pub(super) fn stale_is_fine<T>(result: Result<T>) -> Result<()> {
+    match result {
+        Ok(_) => Ok(()),
+        Err(error) if error.code() == Code::AttemptStale => Ok(()),
+        Err(error) => Err(error),
+    }
+}

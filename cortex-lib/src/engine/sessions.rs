@@ -1,0 +1,128 @@
+//! What happens in sessions, turned into inputs.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::run::{Engine, stale_is_fine};
+use crate::domain::approval::{self, Decide};
+use crate::domain::attempt::{AttemptInput, Cause};
+use crate::domain::event::EventKind;
+use crate::error::{Code, Error, Result};
+use crate::ids::SessionId;
+use crate::port::{SessionEvent, ToolAnswer, ToolRequest, TurnEnd, TurnOutcome};
+use crate::progress::{AttemptReport, SessionEnd, TurnFailed};
+use crate::store::NewEvent;
+
+impl Engine {
+    /// Something happened in a session.
+    pub(super) async fn in_session(&mut self, id: &SessionId, event: SessionEvent) {
+        let written = match event {
+            // Shown by the pump.
+            SessionEvent::Output { .. } | SessionEvent::Active => Ok(()),
+            // Rules answer at once, so no request ever waits here.
+            SessionEvent::ToolRequestWithdrawn { .. } => Ok(()),
+            SessionEvent::ToolRequest(request) => self.answer_tool_request(id, request).await,
+            SessionEvent::NativeSession { native_session_id } => {
+                let session = id.clone();
+                self.record(move |tx| tx.set_native_session(&session, Some(&native_session_id))).await
+            }
+            SessionEvent::TurnEnded(end) => self.turn_ended(id, end).await,
+            SessionEvent::Ended { message } => {
+                self.session_ended(id, message);
+                Ok(())
+            }
+        };
+        if let Err(error) = written {
+            tracing::error!(session = %id, code = %error.code(), "what happened in a session was not kept: {}", error.message());
+        }
+    }
+
+    /// It died by itself. Closing it makes sure that nothing of it lives on, and then it is written down.
+    fn session_ended(&mut self, id: &SessionId, message: String) {
+        if let Some(live) = self.live.get_mut(id) {
+            live.end.get_or_insert_with(|| {
+                SessionEnd::Died(Error::new(Code::RuntimeSessionEnded, message).with("session_id", id.as_str()))
+            });
+        }
+    }
+
+    /// The end of a turn counts only for the attempt or direct turn that it was sent for, in its own session.
+    async fn turn_ended(&mut self, id: &SessionId, end: TurnEnd) -> Result<()> {
+        let attempt = self.core().store().read(|tx| {
+            let live = tx.live_attempts()?;
+            Ok(live.into_iter().find(|attempt| attempt.session_id == *id && attempt.turn_id == end.turn_id))
+        })?;
+        let settings = self.core().settings();
+        let Some(attempt) = attempt else {
+            return self.record(move |tx| {
+                let outcome = match &end.outcome {
+                    TurnOutcome::Succeeded { text } => Ok((text.as_str(), end.usage)),
+                    TurnOutcome::Interrupted => Err(TurnFailed { cause: "interrupted", message: "it was interrupted".to_owned() }),
+                    TurnOutcome::Failed(failure) => {
+                        Err(TurnFailed { cause: failure.cause.as_str(), message: failure.message.clone() })
+                    }
+                };
+                tx.end_direct_turn(&end.turn_id, outcome.as_ref().map(|done| *done))
+            })
+            .await;
+        };
+        self.record(move |tx| {
+            let mut report = AttemptReport { usage: end.usage, ..AttemptReport::default() };
+            let input = match &end.outcome {
+                TurnOutcome::Succeeded { text } => {
+                    report.text = Some(text.clone());
+                    let project = tx.project(&tx.task(&attempt.task_id)?.project_id)?;
+                    AttemptInput::TurnSucceeded { verify: project.verification.is_some() }
+                }
+                TurnOutcome::Interrupted => {
+                    report.message = Some("it was interrupted".to_owned());
+                    AttemptInput::TurnFailed(Cause::Error)
+                }
+                TurnOutcome::Failed(failure) => {
+                    report.message = Some(failure.message.clone());
+                    report.resets_at = failure.resets_at;
+                    AttemptInput::TurnFailed(failure.cause)
+                }
+            };
+            stale_is_fine(tx.attempt_input(&attempt.id, input, report, &settings))
+        })
+        .await
+    }
+
+    /// Answers by the rules of the settings. The decision is on disk before the runtime hears it.
+    async fn answer_tool_request(&mut self, id: &SessionId, request: ToolRequest) -> Result<()> {
+        let Some(live) = self.live.get(id) else { return Ok(()) };
+        let session = Arc::clone(&live.session);
+        let agent = self.core().store().read(|tx| {
+            let row = tx.session(id)?.ok_or_else(|| Error::new(Code::Defect, format!("session {id} has no row")))?;
+            tx.agent(&row.agent_id)
+        })?;
+        let decision = approval::decide(&self.core().settings().approvals.rules, &agent.name, &request.tool, &request.input);
+        let data = json!({
+            "tool": request.tool, "summary": request.summary, "decision": decision.decide,
+            "decided_by": decision.rule.as_ref().map_or_else(|| "default".to_owned(), |rule| format!("rule:{rule}")),
+            "reason": decision.reason, "turn_id": request.turn_id,
+        });
+        let (project_id, agent_id) = (agent.project_id, agent.id);
+        self.record(move |tx| {
+            tx.emit(NewEvent {
+                kind: EventKind::ApprovalDecided,
+                project_id: Some(project_id.clone()),
+                agent_id: Some(agent_id.clone()),
+                data: data.clone(),
+            })
+        })
+        .await?;
+        let answer = match decision.decide {
+            Decide::Allow => ToolAnswer::Allow,
+            Decide::Deny => ToolAnswer::Deny { reason: decision.reason },
+        };
+        self.core().supervisor().spawn(async move {
+            if let Err(error) = session.answer(&request.request_id, answer).await {
+                tracing::debug!(request = request.request_id, code = %error.code(), "not answered: {}", error.message());
+            }
+        });
+        Ok(())
+    }
+}
