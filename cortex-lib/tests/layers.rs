@@ -56,7 +56,7 @@ fn names_behind<'a>(code: &'a str, prefix: &str) -> Vec<&'a str> {
     };
     let mut names = Vec::new();
     for (at, _) in code.match_indices(prefix) {
-        let rest = &code[at + prefix.len()..];
+        let (_, rest) = code.split_at(at + prefix.len());
         let Some(list) = rest.trim_start().strip_prefix('{') else {
             names.push(word(rest));
             continue;
@@ -68,7 +68,7 @@ fn names_behind<'a>(code: &'a str, prefix: &str) -> Vec<&'a str> {
                 '{' => depth += 1,
                 '}' if depth == 0 => break,
                 '}' => depth -= 1,
-                ',' if depth == 0 => names.push(word(&list[index + 1..])),
+                ',' if depth == 0 => names.push(word(list.split_at(index + 1).1)),
                 _ => {}
             }
         }
@@ -79,7 +79,7 @@ fn names_behind<'a>(code: &'a str, prefix: &str) -> Vec<&'a str> {
 /// What the file at `path` (below `src`) imports that it may not.
 fn breaches(path: &Path, text: &str) -> Vec<String> {
     let parts: Vec<_> = path.iter().map(|part| part.to_str().unwrap()).collect();
-    let module = parts[0].trim_end_matches(".rs");
+    let module = parts.first().unwrap().trim_end_matches(".rs");
     if module == "lib" {
         return Vec::new();
     }

@@ -82,20 +82,38 @@ impl Transform for Tidy {
             *text = unwrap_lines(text);
         }
         join_choices(object);
-        if self.0 == Side::Input {
-            if object.get("x-nullable") != Some(&Value::Bool(true)) {
-                drop_null(object);
+        match self.0 {
+            Side::Input => {
+                if object.get("x-nullable") != Some(&Value::Bool(true)) {
+                    drop_null(object);
+                }
+                bound_integer(object);
+                if object.get("default") == Some(&Value::Null) {
+                    object.remove("default");
+                }
             }
-            bound_integer(object);
-        }
-        if object.get("default") == Some(&Value::Null) {
-            object.remove("default");
+            Side::Output => object.retain(|key, _| !BOUNDS.contains(&key.as_str())),
         }
         object.remove("format");
         object.remove("title");
         close(object);
     }
 }
+
+/// What an answer leaves out: who reads one needs its shape, and every client carries this text in its context.
+const BOUNDS: [&str; 11] = [
+    "default",
+    "maxItems",
+    "maxLength",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minimum",
+    "pattern",
+    "uniqueItems",
+    "x-max-bytes",
+    "x-meanings",
+];
 
 /// Doc comments are wrapped at a column; readers of a description are not.
 fn unwrap_lines(text: &str) -> String {
@@ -239,15 +257,22 @@ impl Transform for Publish {
         transform_subschemas(self, schema);
         let Some(object) = schema.as_object_mut() else { return };
         if let Some(bytes) = object.remove("x-max-bytes") {
+            // No text has more characters than bytes, so this refuses nothing that the bound admits.
+            describe(object, &format!("At most {bytes} bytes of UTF-8."));
             object.insert("maxLength".into(), bytes);
         }
         if let Some(Value::String(meanings)) = object.remove("x-meanings") {
-            let description = match object.get("description").and_then(Value::as_str) {
-                Some(text) => format!("{text} {meanings}"),
-                None => meanings,
-            };
-            object.insert("description".into(), description.into());
+            describe(object, &meanings);
         }
         object.retain(|key, _| !key.starts_with("x-"));
     }
+}
+
+/// Adds a sentence to a description.
+fn describe(object: &mut Map<String, Value>, sentence: &str) {
+    let description = match object.get("description").and_then(Value::as_str) {
+        Some(text) => format!("{text} {sentence}"),
+        None => sentence.to_owned(),
+    };
+    object.insert("description".into(), description.into());
 }

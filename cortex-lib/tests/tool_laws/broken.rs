@@ -64,6 +64,7 @@ struct Forgetful {
     /// Has a meaning that nobody tells.
     #[serde(default, deserialize_with = "present")]
     #[schemars(with = "Option<String>", extend("x-nullable" = true))]
+    #[expect(clippy::option_option, reason = "absent, null and a value are three things")]
     model: Option<Option<String>>,
 }
 broken!(Forgetful = "forgetful", Empty, SESSIONS_TOO, &[]);

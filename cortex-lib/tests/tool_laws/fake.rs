@@ -44,7 +44,7 @@ pub fn session(kind: SessionKind) -> Caller {
 pub struct ListThings {}
 
 /// What the caller may see.
-#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Things {
     /// The project that the caller is bound to.
     pub project_id: Option<ProjectId>,
@@ -133,7 +133,7 @@ pub struct ObjectiveReply {
 }
 
 /// Where something stands.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Place {
     /// Nowhere.
@@ -163,7 +163,7 @@ impl Command for CreateObjective {
 impl Tool for CreateObjective {}
 
 /// Change an agent.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-some-of" = [["name", "model"]]))]
 pub struct UpdateAgent {
@@ -175,11 +175,12 @@ pub struct UpdateAgent {
     /// The model; `null` for the runtime's own.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", length(min = 1), extend("x-nullable" = true))]
+    #[expect(clippy::option_option, reason = "absent, null and a value are three things")]
     pub model: Option<Option<String>>,
 }
 
 /// What was changed.
-#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentReply {
     /// What happened to the model.
     pub model: String,
@@ -205,14 +206,14 @@ impl Command for UpdateAgent {
 impl Tool for UpdateAgent {}
 
 /// Send a message. Give exactly one of `project_id` and `objective_id`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "PostMessageWire", into = "PostMessageWire")]
 pub struct PostMessage {
     pub channel: Channel,
     pub body: String,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Channel {
     Project(ProjectId),
     Objective(ObjectiveId),
@@ -265,7 +266,7 @@ impl JsonSchema for PostMessage {
 }
 
 /// Nothing.
-#[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Done {}
 
 impl Command for PostMessage {
@@ -283,7 +284,7 @@ impl Command for PostMessage {
 impl Tool for PostMessage {}
 
 /// Put a rule in front of the others.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutRule {
     /// What it is about.
@@ -291,7 +292,7 @@ pub struct PutRule {
 }
 
 /// What a rule is about.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Subject {
     /// Everything.

@@ -9,7 +9,7 @@ mod generate;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use cortex_lib::api::{Access, Caller, Catalogue, CommandDef, Effect};
+use cortex_lib::api::{Access, Caller, Catalogue, CommandDef, Effect, reference};
 use cortex_lib::error::Code;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
@@ -170,7 +170,7 @@ fn admitted_is_accepted(command: &'static CommandDef) {
         }
         Ok(())
     });
-    outcome.unwrap_or_else(|error| panic!("{}: {error}", command.name));
+    assert!(outcome.is_ok(), "{}: {}", command.name, outcome.unwrap_err());
     assert!(accepted.get() > 0, "{}: nothing was accepted", command.name);
 }
 
@@ -245,4 +245,18 @@ fn a_schema_that_admits_more_than_serde_is_found() {
 #[should_panic(expected = "forgetful.model is written though left out")]
 fn a_null_that_nobody_wrote_is_found() {
     admitted_is_accepted(&broken::FORGETFUL);
+}
+
+#[test]
+fn the_reference_tells_everything_about_a_command() {
+    insta::assert_snapshot!("reference", reference::tools(&fake::TOOLS));
+}
+
+#[test]
+fn the_published_schemas_stay_as_they_are() {
+    let schemas: Vec<_> = fake::CATALOGUE
+        .iter()
+        .map(|command| json!([command.name, command.input_schema(), command.output_schema()]))
+        .collect();
+    insta::assert_snapshot!("schemas", serde_json::to_string_pretty(&schemas).unwrap());
 }
