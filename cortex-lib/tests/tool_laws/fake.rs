@@ -289,6 +289,12 @@ impl Tool for PostMessage {}
 pub struct PutRule {
     /// What it is about.
     pub subject: Subject,
+    /// How many rules come before it.
+    pub position: Option<u32>,
+    /// Which of two rules at one position comes first.
+    pub weight: Option<i64>,
+    /// How often it was changed.
+    pub edits: Option<u64>,
 }
 
 /// What a rule is about.
