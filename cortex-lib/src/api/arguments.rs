@@ -96,6 +96,7 @@ pub fn one_of<T, const N: usize>(choices: [(&str, Option<T>); N]) -> Result<T, S
 /// ```text
 /// #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
 /// #[schemars(with = "Option<String>", extend("x-nullable" = true))]
+/// #[expect(clippy::option_option, reason = "absent, null and a value are three things")]
 /// pub model: Option<Option<String>>,
 /// ```
 pub fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(

@@ -110,8 +110,12 @@ impl Page {
         }
         self.line("\n### Result");
         match command.output_schema().get("anyOf").and_then(|forms| forms.get(0)) {
-            Some(output) => self.object(command.name, "", output),
-            None => self.line("\nNothing."),
+            Some(output)
+                if fields(output).chain(forms(output).flat_map(fields)).next().is_some() =>
+            {
+                self.object(command.name, "", output);
+            }
+            _ => self.line("\nAn empty object."),
         }
         if command.errors.is_empty() {
             return;
@@ -143,9 +147,12 @@ impl Page {
             );
         }
         let required = schema.get("required").and_then(Value::as_array);
-        for (name, field) in fields(schema) {
-            let needed = required.is_some_and(|names| names.iter().any(|one| one == name));
-            let needed = if needed { "yes" } else { "no" };
+        let needed =
+            |name: &String| required.is_some_and(|names| names.iter().any(|one| one == name));
+        let (mut rows, rest): (Vec<_>, Vec<_>) = fields(schema).partition(|(name, _)| needed(name));
+        rows.extend(rest);
+        for (name, field) in rows {
+            let needed = if needed(name) { "yes" } else { "no" };
             let meaning = field.get("description").and_then(Value::as_str).unwrap_or_default();
             let (kind, bounds) = (type_name(field), bounds(field));
             self.line(&format!("| `{name}` | {kind} | {needed} | {bounds} | {} |", cell(meaning)));
@@ -154,8 +161,14 @@ impl Page {
             let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
             self.nested(command, &path, field);
         }
-        for form in forms(schema) {
-            self.nested(command, path, form);
+        self.forms(command, path, schema);
+    }
+
+    /// The forms that a value can have, or that an object can have besides its own fields.
+    fn forms(&mut self, command: &str, path: &str, schema: &Value) {
+        for (form, number) in forms(schema).zip(1..) {
+            let whole = if path.is_empty() { "the whole" } else { path };
+            self.nested(command, &format!("{whole} (form {number})"), form);
         }
     }
 
@@ -165,9 +178,7 @@ impl Page {
         } else if fields(schema).next().is_some() {
             self.object(command, path, schema);
         } else {
-            for (form, number) in forms(schema).zip(1..) {
-                self.nested(command, &format!("{path} (form {number})"), form);
-            }
+            self.forms(command, path, schema);
             if let Some(values) = schema.get("additionalProperties").filter(|v| v.is_object()) {
                 self.nested(command, &format!("{path}.*"), values);
             }
@@ -237,6 +248,7 @@ fn bounds(schema: &Value) -> String {
     ] {
         match (number(low), number(high)) {
             (Some(low), Some(high)) => out.push(format!("{low} to {high}{unit}")),
+            (Some(low), None) if !unit.is_empty() && low == 1 => out.push("not empty".to_owned()),
             (Some(low), None) => out.push(format!("at least {low}{unit}")),
             (None, Some(high)) => out.push(format!("at most {high}{unit}")),
             (None, None) => {}

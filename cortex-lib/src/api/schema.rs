@@ -82,20 +82,38 @@ impl Transform for Tidy {
             *text = unwrap_lines(text);
         }
         join_choices(object);
-        if self.0 == Side::Input {
-            if object.get("x-nullable") != Some(&Value::Bool(true)) {
-                drop_null(object);
+        match self.0 {
+            Side::Input => {
+                if object.get("x-nullable") != Some(&Value::Bool(true)) {
+                    drop_null(object);
+                }
+                bound_integer(object);
+                if object.get("default") == Some(&Value::Null) {
+                    object.remove("default");
+                }
             }
-            bound_integer(object);
-        }
-        if object.get("default") == Some(&Value::Null) {
-            object.remove("default");
+            Side::Output => object.retain(|key, _| !BOUNDS.contains(&key.as_str())),
         }
         object.remove("format");
         object.remove("title");
         close(object);
     }
 }
+
+/// What an answer leaves out: who reads one needs its shape, and every client carries this text in its context.
+const BOUNDS: [&str; 11] = [
+    "default",
+    "maxItems",
+    "maxLength",
+    "maximum",
+    "minItems",
+    "minLength",
+    "minimum",
+    "pattern",
+    "uniqueItems",
+    "x-max-bytes",
+    "x-meanings",
+];
 
 /// Doc comments are wrapped at a column; readers of a description are not.
 fn unwrap_lines(text: &str) -> String {
@@ -176,12 +194,9 @@ fn drop_null(object: &mut Map<String, Value>) {
 }
 
 /// Turns the `format` of an integer into bounds: clients do not know Rust's formats, serde holds to them.
+/// Integers of 8 and 16 bits come with theirs.
 fn bound_integer(object: &mut Map<String, Value>) {
     let (low, high) = match object.get("format").and_then(Value::as_str) {
-        Some("int8") => (i8::MIN.into(), i8::MAX.into()),
-        Some("uint8") => (0, u8::MAX.into()),
-        Some("int16") => (i16::MIN.into(), i16::MAX.into()),
-        Some("uint16") => (0, u16::MAX.into()),
         Some("int32") => (i32::MIN.into(), i32::MAX.into()),
         Some("uint32") => (0, u32::MAX.into()),
         Some("uint" | "uint64") => (0, INTEGER_MAX),
@@ -239,15 +254,22 @@ impl Transform for Publish {
         transform_subschemas(self, schema);
         let Some(object) = schema.as_object_mut() else { return };
         if let Some(bytes) = object.remove("x-max-bytes") {
+            // No text has more characters than bytes, so this refuses nothing that the bound admits.
+            describe(object, &format!("At most {bytes} bytes of UTF-8."));
             object.insert("maxLength".into(), bytes);
         }
         if let Some(Value::String(meanings)) = object.remove("x-meanings") {
-            let description = match object.get("description").and_then(Value::as_str) {
-                Some(text) => format!("{text} {meanings}"),
-                None => meanings,
-            };
-            object.insert("description".into(), description.into());
+            describe(object, &meanings);
         }
         object.retain(|key, _| !key.starts_with("x-"));
     }
+}
+
+/// Adds a sentence to a description.
+fn describe(object: &mut Map<String, Value>, sentence: &str) {
+    let description = match object.get("description").and_then(Value::as_str) {
+        Some(text) => format!("{text} {sentence}"),
+        None => sentence.to_owned(),
+    };
+    object.insert("description".into(), description.into());
 }
