@@ -1,19 +1,46 @@
 //! Cortex: an embeddable orchestrator of coding agents.
+//!
+//! A program opens a core with [`Cortex::builder`], gives it the runtimes that its agents run on, and acts
+//! through the door of a caller: a call is a struct. What is acknowledged is on disk; what agents do is
+//! followed through [`Cortex::events`].
+//!
+//! Modules in the order of their layers; each may use only those before it:
+//!
+//! - words: [`ids`], [`time`], [`error`], [`limits`], [`secret`], [`env`](mod@env)
+//! - rules: [`domain`], [`settings`]
+//! - memory and ports: [`store`], [`port`], [`process`]
+//! - [`progress`]: what one change entails
+//! - [`engine`]: makes the world do what rows owe
+//! - [`api`]: the commands
+//! - `mcp`, `local`: ways in
 #![warn(missing_docs, missing_debug_implementations, unreachable_pub)]
 
-pub mod api;
-pub mod domain;
-pub mod engine;
 pub mod env;
 pub mod error;
 pub mod ids;
 pub mod limits;
-#[cfg(feature = "mcp")]
-pub mod mcp;
+pub mod secret;
+pub mod time;
+
+pub mod domain;
+pub mod settings;
+
 pub mod port;
 pub mod process;
-pub mod progress;
-pub mod secret;
-pub mod settings;
 pub mod store;
-pub mod time;
+
+pub mod progress;
+
+pub mod engine;
+
+pub mod api;
+
+#[cfg(feature = "mcp")]
+pub mod mcp;
+
+mod cortex;
+
+pub use api::{Caller, Cx};
+pub use cortex::{Builder, Cortex};
+pub use error::{Code, Error, Kind, Result};
+pub use settings::Settings;

@@ -13,16 +13,47 @@ mod command;
 mod cx;
 pub mod operator;
 pub mod reference;
+mod reply;
 mod schema;
 pub mod tool;
+pub mod view;
 
 pub use access::{Access, Caller, SessionCaller, SessionKind};
 pub use arguments::{one_of, present};
 pub use command::{Command, CommandDef, Effect, Reply, Tool, ToolDef};
 pub use cx::{Catalogue, Cx, Granted};
+pub use reply::{AgentReply, ObjectiveReply, ProjectReply, TaskReply};
 
 /// Every tool, in the order in which callers see them.
-pub static TOOLS: [ToolDef; 0] = [];
+pub static TOOLS: [ToolDef; 17] = [
+    ToolDef::of::<tool::ListProjects>(),
+    ToolDef::of::<tool::ListRuntimes>(),
+    ToolDef::of::<tool::ListAgents>(),
+    ToolDef::of::<tool::GetAgentStatus>(),
+    ToolDef::of::<tool::CreateAgent>(),
+    ToolDef::of::<tool::UpdateAgent>(),
+    ToolDef::of::<tool::StartAgent>(),
+    ToolDef::of::<tool::SendMessage>(),
+    ToolDef::of::<tool::InterruptAgent>(),
+    ToolDef::of::<tool::StopAgent>(),
+    ToolDef::of::<tool::PollAgentEvents>(),
+    ToolDef::of::<tool::CreateObjective>(),
+    ToolDef::of::<tool::ListTasks>(),
+    ToolDef::of::<tool::GetTaskStatus>(),
+    ToolDef::of::<tool::CancelTask>(),
+    ToolDef::of::<tool::ApproveTask>(),
+    ToolDef::of::<tool::RetryTask>(),
+];
 
 /// Every command that only the person may give, in the order of the reference.
-pub static OPERATOR: [CommandDef; 0] = [];
+pub static OPERATOR: [CommandDef; 9] = [
+    CommandDef::of::<operator::AddProject>(),
+    CommandDef::of::<operator::UpdateProject>(),
+    CommandDef::of::<operator::RemoveProject>(),
+    CommandDef::of::<operator::PauseAgent>(),
+    CommandDef::of::<operator::ResumeAgent>(),
+    CommandDef::of::<operator::RestartAgent>(),
+    CommandDef::of::<operator::RemoveAgent>(),
+    CommandDef::of::<operator::CheckRuntimes>(),
+    CommandDef::of::<operator::CoreStatus>(),
+];

@@ -1,0 +1,72 @@
+//! `add_project`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use std::path::{Path, PathBuf};
+
+use crate::api::{Access, Command, Effect, Granted};
+use crate::api::reply::ProjectReply;
+use crate::domain::verification::Verification;
+use crate::error::{Code, Error, Problem, Result};
+use crate::ids::ProjectId;
+use crate::store::Project;
+
+/// Register a folder as a project.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AddProject {
+    /// Unique among projects.
+    #[schemars(length(min = 1, max = 64))]
+    pub name: String,
+    /// Its folder, absolute; it must exist.
+    pub root: PathBuf,
+    /// The commands that decide whether a result holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<Verification>,
+}
+
+/// The folder by its one true name: a link and what it points to are the same project.
+fn canonical(root: &Path) -> Result<PathBuf> {
+    if !root.is_absolute() {
+        return Err(Error::invalid(Code::InvalidArguments, vec![Problem::new("root", "must be an absolute path")]));
+    }
+    let invalid = |why: &dyn std::fmt::Display| {
+        Error::new(Code::ProjectInvalidRoot, format!("{} cannot be a project: {why}", root.display()))
+            .remedy("Give an existing folder.")
+    };
+    let canonical = dunce::canonicalize(root).map_err(|error| invalid(&error))?;
+    if !canonical.is_dir() {
+        return Err(invalid(&"it is not a folder"));
+    }
+    if canonical.to_str().is_none() {
+        return Err(invalid(&"its path is not valid UTF-8"));
+    }
+    Ok(canonical)
+}
+
+impl Command for AddProject {
+    type Output = ProjectReply;
+    const NAME: &'static str = "add_project";
+    const ACCESS: Access = Access::USER;
+    const EFFECT: Effect = Effect::Writes;
+    const ERRORS: &'static [Code] = &[Code::ProjectNameTaken, Code::ProjectInvalidRoot];
+
+    async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
+        let root = canonical(&self.root)?;
+        let is_git = root.join(".git").exists();
+        let project = cx.core().store().write(move |tx| {
+            let project = Project {
+                id: ProjectId::new(tx.env().mint()),
+                name: self.name,
+                root,
+                is_git,
+                verification: self.verification,
+                created_at: tx.now(),
+            };
+            tx.insert_project(&project)?;
+            Ok(project)
+        });
+        Ok(ProjectReply { project: project.await?.into() })
+    }
+}

@@ -1,0 +1,88 @@
+//! Answers that several commands give.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::cx::Granted;
+use super::view::{AgentView, Detail, ObjectiveView, ProjectView, TaskView};
+use crate::domain::schedule;
+use crate::error::{Code, Error, Result};
+use crate::ids::{AgentId, ObjectiveId, TaskId};
+use crate::store::{Agent, ReadTx, Task};
+
+/// One agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AgentReply {
+    /// The agent.
+    pub agent: AgentView,
+}
+
+/// One task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskReply {
+    /// The task.
+    pub task: TaskView,
+}
+
+/// One objective.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ObjectiveReply {
+    /// The objective.
+    pub objective: ObjectiveView,
+}
+
+/// One project.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProjectReply {
+    /// The project.
+    pub project: ProjectView,
+}
+
+impl Granted<'_> {
+    /// An agent that the caller may see. Another project's is not there for it.
+    pub(super) fn agent(self, tx: &ReadTx<'_>, id: &AgentId) -> Result<Agent> {
+        let agent = tx.agent(id)?;
+        if self.sees(&agent.project_id) {
+            return Ok(agent);
+        }
+        Err(Error::new(Code::AgentNotFound, format!("there is no agent {id}")).with("agent_id", id.as_str()))
+    }
+
+    /// A task that the caller may see.
+    pub(super) fn task(self, tx: &ReadTx<'_>, id: &TaskId) -> Result<Task> {
+        let task = tx.task(id)?;
+        if self.sees(&task.project_id) {
+            return Ok(task);
+        }
+        Err(Error::new(Code::TaskNotFound, format!("there is no task {id}")).with("task_id", id.as_str()))
+    }
+
+    /// An agent as it is now.
+    pub(super) fn agent_reply(self, id: &AgentId) -> Result<AgentReply> {
+        self.core().store().read(|tx| Ok(AgentReply { agent: AgentView::of(self.agent(tx, id)?, tx)? }))
+    }
+
+    /// A task as it is now.
+    pub(super) fn task_reply(self, id: &TaskId) -> Result<TaskReply> {
+        let (facts, settings, steady) = (self.core().board_facts(), self.core().settings(), self.core().store().steady());
+        self.core().store().read(|tx| {
+            let task = self.task(tx, id)?;
+            let waiting = schedule::plan(&tx.board(&facts)?, steady).waits.remove(id);
+            Ok(TaskReply { task: TaskView::of(task, waiting, &settings, Detail::Full, tx)? })
+        })
+    }
+
+    /// An objective as it is now.
+    pub(super) fn objective_reply(self, id: &ObjectiveId) -> Result<ObjectiveReply> {
+        let (facts, settings, steady) = (self.core().board_facts(), self.core().settings(), self.core().store().steady());
+        self.core().store().read(|tx| {
+            let objective = tx.objective(id)?;
+            let waits = schedule::plan(&tx.board(&facts)?, steady).waits;
+            Ok(ObjectiveReply { objective: ObjectiveView::of(objective, &waits, &settings, Detail::Listed, tx)? })
+        })
+    }
+}

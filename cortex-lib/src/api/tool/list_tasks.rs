@@ -1,0 +1,45 @@
+//! `list_tasks`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::{Access, Command, Effect, Granted, Tool};
+use crate::api::view::{Detail, ObjectiveView};
+use crate::domain::schedule;
+use crate::error::{Code, Result};
+use crate::limits::ENDED_OBJECTIVES_LISTED_MAX;
+
+/// List every objective with its tasks: the status of each task, why a task that has not started waits, its attempts and, once COMPLETED, its result. Long results are cut; get_task_status has them whole.
+/// The newest 500 ended objectives are listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListTasks {}
+
+/// Objectives, oldest first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ObjectiveList {
+    /// The objectives.
+    pub objectives: Vec<ObjectiveView>,
+}
+
+impl Command for ListTasks {
+    type Output = ObjectiveList;
+    const NAME: &'static str = "list_tasks";
+    const ACCESS: Access = Access::EVERYONE;
+    const EFFECT: Effect = Effect::Reads;
+    const ERRORS: &'static [Code] = &[];
+
+    async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
+        let core = cx.core();
+        let (facts, settings, steady) = (core.board_facts(), core.settings(), core.store().steady());
+        core.store().read(|tx| {
+            let waits = schedule::plan(&tx.board(&facts)?, steady).waits;
+            let objectives = tx.objectives(cx.project_scope(), ENDED_OBJECTIVES_LISTED_MAX)?;
+            let view = |objective| ObjectiveView::of(objective, &waits, &settings, Detail::Listed, tx);
+            Ok(ObjectiveList { objectives: objectives.into_iter().map(view).collect::<Result<_>>()? })
+        })
+    }
+}
+
+impl Tool for ListTasks {}

@@ -1,0 +1,15 @@
+//! The objects that callers see. Each is built from rows; none is stored.
+
+mod agent;
+mod attempt;
+mod objective;
+mod project;
+mod runtime;
+mod task;
+
+pub use agent::{AgentCurrent, AgentSession, AgentView};
+pub use attempt::{AttemptView, VerificationView};
+pub use objective::{FlowStateView, FlowView, ObjectiveView};
+pub use project::ProjectView;
+pub use runtime::{HealthView, RuntimeView};
+pub use task::{Detail, TaskView};
