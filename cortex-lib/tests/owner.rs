@@ -1,6 +1,7 @@
 //! Programs under an owner process. Its main calls `process::init` first, so it has no test harness: it runs
 //! its claims itself, and understands the arguments by which test runners list and choose.
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
+#![expect(clippy::disallowed_methods, reason = "a test looks at processes from outside")]
 #![expect(clippy::print_stdout, reason = "it is its own harness")]
 
 #[cfg(target_os = "linux")]
@@ -22,13 +23,13 @@ fn main() {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::fs;
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::pin::Pin;
     use std::process::{Child, Command, Stdio};
     use std::time::{Duration, Instant};
 
     use cortex_lib::process::{Program, sweep};
+    use fs_err as fs;
 
     use crate::trees::{self, KINDS, bash, lives, living, sleepers, soon, unique, until};
 
@@ -92,9 +93,8 @@ mod linux {
         let chosen = CLAIMS.iter().filter(|(name, _)| {
             !flag("--ignored")
                 && (wanted.is_empty()
-                    || wanted.iter().any(|word| match flag("--exact") {
-                        true => name == word,
-                        false => name.contains(word.as_str()),
+                    || wanted.iter().any(|word| {
+                        if flag("--exact") { name == word } else { name.contains(word.as_str()) }
                     }))
         });
         if flag("--list") {
@@ -150,18 +150,18 @@ mod linux {
 
     async fn each_program_runs_below_an_owner() {
         let owned = bash("sleep 1000").await;
-        let owner = parent(owned.pid());
-        assert_eq!((name(owner).as_str(), parent(owner)), ("cortex-owner", std::process::id()));
+        let above = parent(owned.pid());
+        assert_eq!((name(above).as_str(), parent(above)), ("cortex-owner", std::process::id()));
         // It holds no end of the program's pipes: input, output and errors are its own.
         for fd in 0..3 {
-            let file = fs::read_link(format!("/proc/{owner}/fd/{fd}")).unwrap();
+            let file = fs::read_link(format!("/proc/{above}/fd/{fd}")).unwrap();
             assert_eq!(file.to_str(), Some("/dev/null"));
         }
-        let pipes = fs::read_dir(format!("/proc/{owner}/fd")).unwrap().flatten();
+        let pipes = fs::read_dir(format!("/proc/{above}/fd")).unwrap().flatten();
         let pipes = pipes.filter_map(|fd| fs::read_link(fd.path()).ok());
         assert_eq!(pipes.filter(|file| file.starts_with("pipe:")).count(), 0);
         soon("the end", owned.end()).await;
-        assert!(!runs(owner));
+        assert!(!runs(above));
     }
 
     async fn nothing_outlives_a_killed_core() {
@@ -182,8 +182,8 @@ mod linux {
         let tag = unique();
         let owned = bash(&format!("sleep {tag} & (setsid sleep {tag} &); sleep {tag}")).await;
         until("all sleep", || trees::pids(&tag).len() >= 3).await;
-        let owner = parent(owned.pid()).to_string();
-        assert!(Command::new("kill").args(["-9", &owner]).status().unwrap().success());
+        let above = parent(owned.pid()).to_string();
+        assert!(Command::new("kill").args(["-9", &above]).status().unwrap().success());
         let exit = soon("its exit", owned.exited()).await;
         assert_eq!((exit.code, exit.signal), (None, None), "nobody saw it");
         soon("the end", owned.end()).await;
@@ -209,7 +209,9 @@ mod linux {
 
     async fn variables_of_cortex_are_not_handed_on() {
         for role in [CORE, PLAIN_CORE] {
-            let (mut core, program) = core(role, &unique(), "sleep 1000");
+            let tag = unique();
+            let (mut core, program) = core(role, &unique(), &format!("sleep {tag}; true"));
+            until("it sleeps", || lives(&tag)).await;
             let environ = |pid: u32| {
                 let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap();
                 String::from_utf8(bytes).unwrap()
@@ -222,9 +224,10 @@ mod linux {
             }
             core.kill().unwrap();
             core.wait().unwrap();
-            if role == PLAIN_CORE {
-                Command::new("kill").args(["-9", &program.to_string()]).status().unwrap();
+            for pid in trees::pids(&tag) {
+                Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
             }
+            until("it is gone", || !lives(&tag) && !runs(program)).await;
         }
     }
 

@@ -79,6 +79,10 @@ impl Program {
     ///
     /// `runtime.not_installed` when the program is not there, `project.invalid_root` when its folder is not,
     /// `runtime.start_failed` when it may not be run or something else failed. Each names program and folder.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a program inherits what is not Cortex's own; a busy file tells nobody when it is free"
+    )]
     pub async fn spawn(&self) -> Result<Owned> {
         let env = self.environment(std::env::vars_os());
         let mut retries = 0;

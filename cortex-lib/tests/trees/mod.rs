@@ -1,14 +1,15 @@
 //! Claims about programs and their trees that hold with and without an owner process, and what they need.
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
+#![expect(clippy::disallowed_methods, reason = "a test looks at processes from outside")]
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use cortex_lib::error::Code;
 use cortex_lib::process::{Exit, Owned, Program, Signal};
+use fs_err as fs;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
@@ -76,7 +77,7 @@ pub async fn until(what: &str, holds: impl Fn() -> bool) {
 
 /// Waits for it, but not for ever.
 pub async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
-    timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("in vain: {what}"))
+    timeout(PATIENCE, future).await.map_err(|_| format!("in vain: {what}")).unwrap()
 }
 
 /// Starts a script.

@@ -115,6 +115,7 @@ pub(super) async fn start(
 }
 
 /// Starts this executable as an owner. Its end of the socket is closed here when it returns.
+#[expect(clippy::disallowed_methods, reason = "this module is the one that starts processes")]
 fn spawn_owner(socket: UnixStream) -> io::Result<Child> {
     let mut command = Command::new(THIS_EXECUTABLE);
     for (name, _) in std::env::vars_os().filter(|(name, _)| is_own(name)) {

@@ -50,6 +50,10 @@ impl Watch {
     }
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this module starts processes; the task watches one tree and ends with it"
+)]
 pub(super) fn start(
     program: &Program,
     env: &BTreeMap<OsString, OsString>,
@@ -88,7 +92,6 @@ pub(super) fn start(
     let (tell, progress) = watch::channel(Progress::default());
     let (wanted, wants) = watch::channel(Wanted::default());
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    #[expect(clippy::disallowed_methods, reason = "it watches one tree and ends with it")]
     tokio::spawn(async move {
         serve(&mut tree.hunt, &ended, wants, &tell).await;
         finish(tree, child, &ended, &tell).await;

@@ -48,7 +48,7 @@ impl Hunt {
             if quiet == QUIET_LOOKS {
                 return;
             }
-            tokio::time::sleep(pause).await;
+            rest(pause).await;
         }
     }
 
@@ -60,7 +60,7 @@ impl Hunt {
             if quiet == QUIET_LOOKS {
                 return;
             }
-            tokio::time::sleep(pause).await;
+            rest(pause).await;
         }
     }
 
@@ -107,6 +107,11 @@ impl Hunt {
         });
         found.into_iter().collect()
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a process of others tells nobody that it is gone")]
+async fn rest(pause: Duration) {
+    tokio::time::sleep(pause).await;
 }
 
 /// What is let live.

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -33,6 +34,7 @@ const REAP_EVERY: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 const CLEAR_ROUNDS_MAX: u32 = 100;
 
 /// Whether this process was started as an owner.
+#[expect(clippy::disallowed_methods, reason = "this is how an owner is told what it is")]
 pub(super) fn is_meant() -> bool {
     std::env::args_os().nth(1).is_some_and(|argument| argument == ARGUMENT)
         && std::env::var_os(VARIABLE).is_some()
@@ -66,6 +68,7 @@ pub(super) fn run() -> io::Result<()> {
 }
 
 /// Starts the program. Afterwards only the program holds its ends of the pipes: the core must see their end.
+#[expect(clippy::disallowed_methods, reason = "this module is the one that starts processes")]
 fn spawn(order: Order, [stdin, stdout, stderr]: [OwnedFd; 3]) -> io::Result<Pid> {
     let mut argv = order.argv.into_iter();
     let program = argv.next().ok_or(io::ErrorKind::InvalidInput)?;
@@ -161,7 +164,7 @@ impl Owner {
             if quiet == 2 || self.exit.is_some() {
                 break;
             }
-            std::thread::sleep(pause);
+            rest(pause);
         }
         self.report(Report::Cleared);
     }
@@ -173,7 +176,7 @@ impl Owner {
             if self.reap() == Left::Nothing {
                 return;
             }
-            std::thread::sleep(pause);
+            rest(pause);
         }
     }
 
@@ -205,6 +208,11 @@ fn strike_below(spare: Option<Pid>) -> bool {
         .collect();
     strike(&living);
     living.is_empty()
+}
+
+#[expect(clippy::disallowed_methods, reason = "an owner has nothing else to do meanwhile")]
+fn rest(pause: Duration) {
+    std::thread::sleep(pause);
 }
 
 fn exit_of(status: WaitStatus) -> Exit {
