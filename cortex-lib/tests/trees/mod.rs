@@ -189,10 +189,11 @@ pub async fn a_program_that_ignores_signals_is_ended() {
 }
 
 pub async fn a_signal_reaches_the_program_and_nothing_below_it() {
-    let script = "bash -c 'trap \"echo child\" INT TERM; echo up; read line; echo asked' &
-        exec 3<&0; trap 'echo int; exit 3' INT; echo up; while :; do sleep 0.01; done";
-    let program = Program::new(["bash", "-c", script], std::env::temp_dir(), unique());
-    let owned = program.spawn().await.unwrap();
+    let rest = "echo up; while :; do sleep 0.01; done";
+    let owned = bash(&format!(
+        "bash -c 'trap \"echo child\" INT; {rest}' & trap 'echo int; exit 3' INT; {rest}"
+    ))
+    .await;
     let mut stdout = owned.take_stdout().unwrap();
     let mut start = [0; 6];
     soon("both are up", stdout.read_exact(&mut start)).await.unwrap();
