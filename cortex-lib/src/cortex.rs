@@ -143,9 +143,11 @@ impl Builder {
     pub async fn open(self) -> Result<Cortex> {
         self.check()?;
         let dir = DataDir::open(&self.data_dir)?;
-        let options = StoreOptions { env: Arc::clone(&self.env), events_kept: self.settings.events.kept };
+        let options =
+            StoreOptions { env: Arc::clone(&self.env), events_kept: self.settings.events.kept };
         let store = Store::open(&dir, options)?;
-        let host: Arc<dyn Host> = Arc::new(crate::engine::SystemHost::new(Arc::clone(&self.env), dir));
+        let host: Arc<dyn Host> =
+            Arc::new(crate::engine::SystemHost::new(Arc::clone(&self.env), dir));
         self.start(store, host).await
     }
 
@@ -161,7 +163,8 @@ impl Builder {
     }
 
     async fn start(self, store: Store, host: Arc<dyn Host>) -> Result<Cortex> {
-        let runtimes = self.runtimes.into_iter().map(|runtime| (runtime.info().id.clone(), runtime)).collect();
+        let runtimes =
+            self.runtimes.into_iter().map(|runtime| (runtime.info().id.clone(), runtime)).collect();
         let closing = store.clone();
         let parts = Parts { env: self.env, store, settings: self.settings, runtimes, host };
         match Core::start(parts).await {
@@ -177,7 +180,10 @@ impl Builder {
     fn check(&self) -> Result<()> {
         let mut problems: Vec<Problem> = Vec::new();
         for (at, rule) in self.settings.approvals.rules.iter().enumerate() {
-            problems.extend(rule.problem().map(|problem| Problem::new(format!("approvals.rules[{at}]"), problem)));
+            problems.extend(
+                rule.problem()
+                    .map(|problem| Problem::new(format!("approvals.rules[{at}]"), problem)),
+            );
         }
         let mut seen: BTreeMap<&RuntimeId, ()> = BTreeMap::new();
         for runtime in &self.runtimes {
@@ -186,6 +192,10 @@ impl Builder {
                 problems.push(Problem::new("runtimes", format!("{id} is given twice")));
             }
         }
-        if problems.is_empty() { Ok(()) } else { Err(Error::invalid(Code::ConfigInvalid, problems)) }
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::invalid(Code::ConfigInvalid, problems))
+        }
     }
 }

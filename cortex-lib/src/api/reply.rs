@@ -49,7 +49,8 @@ impl Granted<'_> {
         if self.sees(&agent.project_id) {
             return Ok(agent);
         }
-        Err(Error::new(Code::AgentNotFound, format!("there is no agent {id}")).with("agent_id", id.as_str()))
+        Err(Error::new(Code::AgentNotFound, format!("there is no agent {id}"))
+            .with("agent_id", id.as_str()))
     }
 
     /// A task that the caller may see.
@@ -58,17 +59,21 @@ impl Granted<'_> {
         if self.sees(&task.project_id) {
             return Ok(task);
         }
-        Err(Error::new(Code::TaskNotFound, format!("there is no task {id}")).with("task_id", id.as_str()))
+        Err(Error::new(Code::TaskNotFound, format!("there is no task {id}"))
+            .with("task_id", id.as_str()))
     }
 
     /// An agent as it is now.
     pub(super) fn agent_reply(self, id: &AgentId) -> Result<AgentReply> {
-        self.core().store().read(|tx| Ok(AgentReply { agent: AgentView::of(self.agent(tx, id)?, tx)? }))
+        self.core()
+            .store()
+            .read(|tx| Ok(AgentReply { agent: AgentView::of(self.agent(tx, id)?, tx)? }))
     }
 
     /// A task as it is now.
     pub(super) fn task_reply(self, id: &TaskId) -> Result<TaskReply> {
-        let (facts, settings, steady) = (self.core().board_facts(), self.core().settings(), self.core().store().steady());
+        let (facts, settings, steady) =
+            (self.core().board_facts(), self.core().settings(), self.core().store().steady());
         self.core().store().read(|tx| {
             let task = self.task(tx, id)?;
             let waiting = schedule::plan(&tx.board(&facts)?, steady).waits.remove(id);
@@ -78,11 +83,14 @@ impl Granted<'_> {
 
     /// An objective as it is now.
     pub(super) fn objective_reply(self, id: &ObjectiveId) -> Result<ObjectiveReply> {
-        let (facts, settings, steady) = (self.core().board_facts(), self.core().settings(), self.core().store().steady());
+        let (facts, settings, steady) =
+            (self.core().board_facts(), self.core().settings(), self.core().store().steady());
         self.core().store().read(|tx| {
             let objective = tx.objective(id)?;
             let waits = schedule::plan(&tx.board(&facts)?, steady).waits;
-            Ok(ObjectiveReply { objective: ObjectiveView::of(objective, &waits, &settings, Detail::Listed, tx)? })
+            Ok(ObjectiveReply {
+                objective: ObjectiveView::of(objective, &waits, &settings, Detail::Listed, tx)?,
+            })
         })
     }
 }

@@ -109,7 +109,11 @@ impl Core {
         let markers: Vec<_> = sessions.chain(verifications).collect();
         if !markers.is_empty() {
             let ended = self.host().sweep(markers).await;
-            tracing::info!(sessions = left.sessions.len(), processes = ended, "settled what an earlier life left");
+            tracing::info!(
+                sessions = left.sessions.len(),
+                processes = ended,
+                "settled what an earlier life left"
+            );
         }
         for session in &left.sessions {
             self.host().remove_scratch(session);
@@ -153,11 +157,12 @@ impl Core {
         if !self.supervisor().join(SHUTDOWN_GRACE).await {
             tracing::warn!("some work did not end within {} s", SHUTDOWN_GRACE.as_secs());
         }
-        let closed = match self.store().write(|tx| tx.emit(core_event(EventKind::CoreStopped))).await {
-            Ok(()) => self.store().close().await,
-            Err(error) if error.code() == Code::CoreStopped => Ok(()),
-            Err(error) => self.store().close().await.and(Err(error)),
-        };
+        let closed =
+            match self.store().write(|tx| tx.emit(core_event(EventKind::CoreStopped))).await {
+                Ok(()) => self.store().close().await,
+                Err(error) if error.code() == Code::CoreStopped => Ok(()),
+                Err(error) => self.store().close().await.and(Err(error)),
+            };
         if self.state() != CoreState::Failed {
             self.set_state(CoreState::Stopped);
         }
@@ -211,7 +216,8 @@ impl Core {
     /// `runtime.not_found`.
     pub(crate) fn runtime(&self, id: &RuntimeId) -> Result<&Arc<dyn Runtime>> {
         self.runtimes().get(id).ok_or_else(|| {
-            Error::new(Code::RuntimeNotFound, format!("there is no runtime {id}")).with("runtime_id", id.as_str())
+            Error::new(Code::RuntimeNotFound, format!("there is no runtime {id}"))
+                .with("runtime_id", id.as_str())
         })
     }
 
@@ -243,7 +249,10 @@ impl Core {
     pub fn check_ready(&self) -> Result<()> {
         match self.state() {
             CoreState::Ready => Ok(()),
-            CoreState::Failed => Err(self.store().failed().unwrap_or_else(|| Error::new(Code::StoreFailed, "the store failed"))),
+            CoreState::Failed => Err(self
+                .store()
+                .failed()
+                .unwrap_or_else(|| Error::new(Code::StoreFailed, "the store failed"))),
             CoreState::Stopped => Err(Error::new(Code::CoreStopped, "the core has stopped")),
             CoreState::Starting => Err(Error::new(Code::CoreNotReady, "the core is starting")),
             CoreState::Stopping => Err(Error::new(Code::CoreNotReady, "the core is stopping")),
@@ -254,7 +263,9 @@ impl Core {
     pub(crate) fn board_facts(&self) -> BoardFacts {
         let runtimes = self.runtimes().iter();
         BoardFacts {
-            capabilities: runtimes.map(|(id, runtime)| (id.clone(), runtime.info().capabilities.clone())).collect(),
+            capabilities: runtimes
+                .map(|(id, runtime)| (id.clone(), runtime.info().capabilities.clone()))
+                .collect(),
             sessions_max: self.settings().resources.max_active_processes,
             stopping: !matches!(self.state(), CoreState::Ready | CoreState::Starting),
         }
@@ -283,7 +294,12 @@ impl Core {
 }
 
 fn core_event(kind: EventKind) -> NewEvent {
-    NewEvent { kind, project_id: None, agent_id: None, data: serde_json::json!({ "version": env!("CARGO_PKG_VERSION") }) }
+    NewEvent {
+        kind,
+        project_id: None,
+        agent_id: None,
+        data: serde_json::json!({ "version": env!("CARGO_PKG_VERSION") }),
+    }
 }
 
 impl fmt::Debug for Core {

@@ -46,7 +46,8 @@ impl HealthBoard {
         let now = self.env.monotonic();
         let mut entries = self.lock();
         let entry = entries.entry(id.clone()).or_default();
-        let fresh = entry.last.as_ref().is_some_and(|(_, _, at)| now.saturating_sub(*at) < HEALTH_TTL);
+        let fresh =
+            entry.last.as_ref().is_some_and(|(_, _, at)| now.saturating_sub(*at) < HEALTH_TTL);
         let known = KnownHealth {
             health: match &entry.last {
                 Some((report, _, _)) if fresh => report.health,
@@ -80,7 +81,11 @@ impl HealthBoard {
             }),
         };
         let at = self.env.now();
-        let known = KnownHealth { health: report.health, report: Some(report.clone()), checked_at: Some(at) };
+        let known = KnownHealth {
+            health: report.health,
+            report: Some(report.clone()),
+            checked_at: Some(at),
+        };
         let entry = Entry { last: Some((report, at, self.env.monotonic())), checking: false };
         self.lock().insert(runtime.info().id.clone(), entry);
         Some(known)

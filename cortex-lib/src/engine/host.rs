@@ -52,7 +52,10 @@ impl Host for SystemHost {
         // The folder it is made in is private already, so nobody else can look into it.
         match fs_err::create_dir_all(&path) {
             Ok(()) => Ok(path),
-            Err(error) => Err(Error::new(Code::DataDirUnusable, format!("no folder for a session can be made: {error}"))),
+            Err(error) => Err(Error::new(
+                Code::DataDirUnusable,
+                format!("no folder for a session can be made: {error}"),
+            )),
         }
     }
 

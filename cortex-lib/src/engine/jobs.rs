@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::core::Core;
-use super::live::{Live, Pump, Pulse, Work};
+use super::live::{Live, Pulse, Pump, Work};
 use super::run::{Begun, Engine, stale_is_fine};
 use super::wake::{Done, Job, Wake};
 use crate::domain::attempt::{AttemptInput, Cause};
@@ -62,7 +62,11 @@ impl Engine {
                 let work = Work { turn_id: turn.id.clone(), task_id: None, attempt_id: None };
                 self.begin_work(&turn.session_id, work);
                 Box::pin(async move {
-                    Done::Sent(session.send(Turn { id: turn.id, attempt_id: None, instruction: turn.text }).await)
+                    Done::Sent(
+                        session
+                            .send(Turn { id: turn.id, attempt_id: None, instruction: turn.text })
+                            .await,
+                    )
                 })
             }
             Job::InterruptDirect(id) => {
@@ -91,8 +95,13 @@ impl Engine {
         })?;
         let runtime = Arc::clone(self.core.runtime(&agent.runtime_id)?);
         if !self.core.host().is_folder(&project.root) {
-            let message = format!("the folder {} of project {} is not there", project.root.display(), project.name);
-            return Err(Error::new(Code::ProjectInvalidRoot, message).with("project_id", project.id.as_str()));
+            let message = format!(
+                "the folder {} of project {} is not there",
+                project.root.display(),
+                project.name
+            );
+            return Err(Error::new(Code::ProjectInvalidRoot, message)
+                .with("project_id", project.id.as_str()));
         }
         let resumes = runtime.info().capabilities.contains(&Capability::Resume);
         let spec = SessionSpec {
@@ -125,7 +134,8 @@ impl Engine {
 
     fn close(&self, id: &SessionId) -> Outcome {
         let session = self.live.get(id).map(|live| Arc::clone(&live.session));
-        let grace = self.shutdown.as_ref().map_or(CLOSE_GRACE, super::shutdown::Shutdown::close_grace);
+        let grace =
+            self.shutdown.as_ref().map_or(CLOSE_GRACE, super::shutdown::Shutdown::close_grace);
         Box::pin(async move {
             if let Some(session) = session {
                 session.close(grace).await;
@@ -158,7 +168,8 @@ impl Engine {
     fn interrupt(&self, id: &SessionId, turn: TurnId) -> Result<Outcome> {
         let session = self.session(id)?;
         let runtime_id = self.core.store().read(|tx| tx.session(id))?.ok_or_else(gone)?.runtime_id;
-        let able = self.core.runtime(&runtime_id)?.info().capabilities.contains(&Capability::Interrupt);
+        let able =
+            self.core.runtime(&runtime_id)?.info().capabilities.contains(&Capability::Interrupt);
         Ok(Box::pin(async move {
             if !able {
                 let message = format!("{runtime_id} cannot interrupt a turn");
@@ -178,7 +189,10 @@ impl Engine {
         Ok(Box::pin(async move {
             let Some(verification) = verification else {
                 let message = "the project's verification was taken away meanwhile".to_owned();
-                return Done::Verified(VerificationOutcome::Unavailable { commands: Vec::new(), message });
+                return Done::Verified(VerificationOutcome::Unavailable {
+                    commands: Vec::new(),
+                    message,
+                });
             };
             let request = VerificationRequest {
                 attempt_id: attempt.id,
@@ -201,12 +215,15 @@ impl Engine {
             // The core stops: the agent stays wanted.
             (Job::Open(id), Done::Cancelled) if self.shutdown.is_some() => self.closed(id).await,
             (Job::Open(id), Done::Cancelled) => {
-                let error = Error::new(Code::AgentStartCancelled, "the agent was stopped while it started");
+                let error =
+                    Error::new(Code::AgentStartCancelled, "the agent was stopped while it started");
                 self.not_opened(id, error).await
             }
             (Job::Close(id), Done::Closed | Done::Cancelled) => self.closed(id).await,
             (Job::SendTurn(id), Done::Sent(sent)) => self.turn_sent(id, sent).await,
-            (Job::InterruptTurn(id), Done::Interrupted(Err(error))) => self.not_interrupted(id, &error).await,
+            (Job::InterruptTurn(id), Done::Interrupted(Err(error))) => {
+                self.not_interrupted(id, &error).await
+            }
             (Job::Verify(id), Done::Verified(outcome)) => self.verified(id, outcome).await,
             (Job::Verify(id), Done::Cancelled) => self.verification_ended(id).await,
             (Job::SendDirect(id), Done::Sent(sent)) => self.direct_sent(id, sent).await,
@@ -234,7 +251,14 @@ impl Engine {
         self.core.supervisor().spawn(pump.run());
         let (session, facts) = (id.clone(), opened.facts);
         let wanted = self
-            .record(move |tx| tx.session_opened(&session, facts.native_session_id.as_deref(), facts.pid, facts.resumed))
+            .record(move |tx| {
+                tx.session_opened(
+                    &session,
+                    facts.native_session_id.as_deref(),
+                    facts.pid,
+                    facts.resumed,
+                )
+            })
             .await?;
         if wanted.is_none()
             && let Some(live) = self.live.get_mut(id)
@@ -272,7 +296,10 @@ impl Engine {
                 _ => Cause::Error,
             }),
         };
-        let report = AttemptReport { message: sent.err().map(|error| error.message().to_owned()), ..AttemptReport::default() };
+        let report = AttemptReport {
+            message: sent.err().map(|error| error.message().to_owned()),
+            ..AttemptReport::default()
+        };
         self.tell_attempt(id, input, report).await
     }
 
@@ -283,9 +310,15 @@ impl Engine {
     }
 
     async fn verified(&mut self, id: &AttemptId, outcome: VerificationOutcome) -> Result<()> {
-        let report = |commands: Vec<CommandReport>, message| AttemptReport { commands, message, ..AttemptReport::default() };
+        let report = |commands: Vec<CommandReport>, message| AttemptReport {
+            commands,
+            message,
+            ..AttemptReport::default()
+        };
         let (input, report) = match outcome {
-            VerificationOutcome::Passed { commands } => (AttemptInput::VerificationPassed, report(commands, None)),
+            VerificationOutcome::Passed { commands } => {
+                (AttemptInput::VerificationPassed, report(commands, None))
+            }
             VerificationOutcome::Failed { commands, message } => {
                 (AttemptInput::VerificationFailed, report(commands, Some(message)))
             }
@@ -309,9 +342,17 @@ impl Engine {
         }
     }
 
-    pub(super) async fn tell_attempt(&mut self, id: &AttemptId, input: AttemptInput, report: AttemptReport) -> Result<()> {
+    pub(super) async fn tell_attempt(
+        &mut self,
+        id: &AttemptId,
+        input: AttemptInput,
+        report: AttemptReport,
+    ) -> Result<()> {
         let (id, settings) = (id.clone(), self.core.settings());
-        self.record(move |tx| stale_is_fine(tx.attempt_input(&id, input, report.clone(), &settings))).await
+        self.record(move |tx| {
+            stale_is_fine(tx.attempt_input(&id, input, report.clone(), &settings))
+        })
+        .await
     }
 
     /// Which core this is the engine of.
@@ -330,7 +371,11 @@ fn instruction_of(tx: &ReadTx<'_>, attempt: &Attempt) -> Result<String> {
     let mut results = Vec::new();
     for id in &task.depends_on {
         let dependency = tx.task(id)?;
-        debug_assert_eq!(dependency.state.phase.status(), TaskStatus::Completed, "a task starts after its dependencies");
+        debug_assert_eq!(
+            dependency.state.phase.status(),
+            TaskStatus::Completed,
+            "a task starts after its dependencies"
+        );
         results.push(DependencyResult {
             title: dependency.spec.title.clone().unwrap_or_else(|| dependency.spec.key.clone()),
             text: dependency.result.map(|result| result.text).unwrap_or_default(),

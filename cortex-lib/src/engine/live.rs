@@ -80,14 +80,18 @@ impl Pump {
     pub(super) async fn run(mut self) {
         let mut ended = false;
         while let Some(event) = self.events.recv().await {
-            let in_tool = matches!(event, SessionEvent::Output { kind: OutputKind::Tool, .. } | SessionEvent::ToolRequest(_));
+            let in_tool = matches!(
+                event,
+                SessionEvent::Output { kind: OutputKind::Tool, .. } | SessionEvent::ToolRequest(_)
+            );
             self.pulse.beat(self.env.monotonic(), in_tool);
             match event {
                 SessionEvent::Output { turn_id, kind, text } => self.show(turn_id, kind, text),
                 SessionEvent::Active => {}
                 event => {
                     ended = matches!(event, SessionEvent::Ended { .. });
-                    if self.wakes.send(Wake::Session(self.session_id.clone(), event)).await.is_err() {
+                    if self.wakes.send(Wake::Session(self.session_id.clone(), event)).await.is_err()
+                    {
                         return;
                     }
                 }
@@ -102,7 +106,8 @@ impl Pump {
     }
 
     fn show(&self, turn_id: Option<TurnId>, kind: OutputKind, text: String) {
-        let work = self.pulse.work().filter(|work| turn_id.as_ref().is_none_or(|id| *id == work.turn_id));
+        let work =
+            self.pulse.work().filter(|work| turn_id.as_ref().is_none_or(|id| *id == work.turn_id));
         self.output.show(Output {
             agent_id: self.agent_id.clone(),
             turn_id,

@@ -9,6 +9,7 @@
 
 mod core;
 mod health;
+mod host;
 mod jobs;
 mod live;
 mod output;
@@ -16,11 +17,14 @@ mod run;
 mod sessions;
 mod shutdown;
 mod supervisor;
+mod verify;
 mod wake;
 
 pub use self::core::{Core, CoreState};
 pub use health::KnownHealth;
 pub use output::{Output, OutputFeed};
+pub use verify::ProcessVerifier;
 pub use wake::Stop;
 
 pub(crate) use self::core::Parts;
+pub(crate) use host::SystemHost;

@@ -61,7 +61,8 @@ impl Engine {
             if self.shutdown.as_ref().is_some_and(Shutdown::is_over) {
                 break;
             }
-            let wait = due.map_or(Duration::from_secs(3600), |due| due.since(self.core.store().steady()));
+            let wait =
+                due.map_or(Duration::from_secs(3600), |due| due.since(self.core.store().steady()));
             tokio::select! { biased;
                 wake = self.heard.recv() => match wake {
                     Some(Wake::Stop(how, answer)) => {
@@ -122,7 +123,8 @@ impl Engine {
         let now = self.core.env().monotonic();
         let limit = self.core.settings().stall_limit();
         let stalls = self.live.values().filter_map(|live| live.pulse.stalls_at(limit));
-        let stall = stalls.min().map(|at| steady.after(at.saturating_sub(now).max(Duration::from_secs(1))));
+        let stall =
+            stalls.min().map(|at| steady.after(at.saturating_sub(now).max(Duration::from_secs(1))));
         let shutdown = self.shutdown.as_ref().map(|shutdown| steady.after(shutdown.left(now)));
         Ok([timer, held, stall, shutdown].into_iter().flatten().min())
     }
@@ -136,12 +138,23 @@ impl Engine {
                 tx.clear_timer(&timer)?;
                 match &timer {
                     Timer::AttemptDeadline(id) => {
-                        let limit = AttemptReport { message: Some("its time was over".to_owned()), ..AttemptReport::default() };
-                        stale_is_fine(tx.attempt_input(id, AttemptInput::End(EndReason::TimedOut), limit, &settings))
+                        let limit = AttemptReport {
+                            message: Some("its time was over".to_owned()),
+                            ..AttemptReport::default()
+                        };
+                        stale_is_fine(tx.attempt_input(
+                            id,
+                            AttemptInput::End(EndReason::TimedOut),
+                            limit,
+                            &settings,
+                        ))
                     }
-                    Timer::AttemptGrace(id) => {
-                        stale_is_fine(tx.attempt_input(id, AttemptInput::GraceOver, AttemptReport::default(), &settings))
-                    }
+                    Timer::AttemptGrace(id) => stale_is_fine(tx.attempt_input(
+                        id,
+                        AttemptInput::GraceOver,
+                        AttemptReport::default(),
+                        &settings,
+                    )),
                     Timer::TurnGrace(id) => match tx.direct_turn(id)? {
                         Some(turn) => tx.stop_agent(&turn.agent_id, &settings).map(drop),
                         None => Ok(()),
@@ -161,7 +174,8 @@ impl Engine {
             return Ok(());
         }
         let running: Vec<Attempt> = self.core.store().read(|tx| tx.live_attempts())?;
-        for attempt in running.into_iter().filter(|attempt| attempt.state == AttemptState::Running) {
+        for attempt in running.into_iter().filter(|attempt| attempt.state == AttemptState::Running)
+        {
             if !self.live.get(&attempt.session_id).is_some_and(stalled) {
                 continue;
             }
@@ -169,7 +183,12 @@ impl Engine {
             let message = Some(format!("it said nothing for {} s", limit.as_secs()));
             self.record(move |tx| {
                 let report = AttemptReport { message: message.clone(), ..AttemptReport::default() };
-                stale_is_fine(tx.attempt_input(&attempt.id, AttemptInput::End(EndReason::Stalled), report, &settings))
+                stale_is_fine(tx.attempt_input(
+                    &attempt.id,
+                    AttemptInput::End(EndReason::Stalled),
+                    report,
+                    &settings,
+                ))
             })
             .await?;
         }
@@ -207,7 +226,12 @@ impl Engine {
             Ok(())
         })?;
         // Sessions that ended by themselves are closed too, so that nothing of them lives on.
-        owed.extend(self.live.iter().filter(|(_, live)| live.end.is_some()).map(|(id, _)| Job::Close(id.clone())));
+        owed.extend(
+            self.live
+                .iter()
+                .filter(|(_, live)| live.end.is_some())
+                .map(|(id, _)| Job::Close(id.clone())),
+        );
         self.begun.retain(|job, begun| {
             let wanted = owed.contains(job);
             if !wanted {
@@ -227,11 +251,17 @@ impl Engine {
         match job {
             Job::Open(_) | Job::SendDirect(_) => self.shutdown.is_none(),
             Job::Verify(_) => {
-                let running = self.begun.iter().filter(|(job, begun)| matches!(job, Job::Verify(_)) && !begun.finished).count();
+                let running = self
+                    .begun
+                    .iter()
+                    .filter(|(job, begun)| matches!(job, Job::Verify(_)) && !begun.finished)
+                    .count();
                 let max = self.core.settings().resources.max_verifications;
                 self.shutdown.is_none() && u32::try_from(running).is_ok_and(|running| running < max)
             }
-            Job::Close(id) => self.begun.get(&Job::Open(id.clone())).is_none_or(|open| open.finished),
+            Job::Close(id) => {
+                self.begun.get(&Job::Open(id.clone())).is_none_or(|open| open.finished)
+            }
             Job::SendTurn(_) | Job::InterruptTurn(_) | Job::InterruptDirect(_) => true,
         }
     }
@@ -262,7 +292,10 @@ impl Engine {
             let again = fact.clone();
             match self.core.store().write(move |tx| again(tx)).await {
                 Err(error) if error.code() == Code::StoreDiskFull => {
-                    tracing::warn!("the disk is full; trying again in {} s", DISK_FULL_WAIT.as_secs());
+                    tracing::warn!(
+                        "the disk is full; trying again in {} s",
+                        DISK_FULL_WAIT.as_secs()
+                    );
                     pause(DISK_FULL_WAIT).await;
                 }
                 other => return other,

@@ -25,7 +25,8 @@ impl Engine {
             SessionEvent::ToolRequest(request) => self.answer_tool_request(id, request).await,
             SessionEvent::NativeSession { native_session_id } => {
                 let session = id.clone();
-                self.record(move |tx| tx.set_native_session(&session, Some(&native_session_id))).await
+                self.record(move |tx| tx.set_native_session(&session, Some(&native_session_id)))
+                    .await
             }
             SessionEvent::TurnEnded(end) => self.turn_ended(id, end).await,
             SessionEvent::Ended { message } => {
@@ -42,7 +43,9 @@ impl Engine {
     fn session_ended(&mut self, id: &SessionId, message: String) {
         if let Some(live) = self.live.get_mut(id) {
             live.end.get_or_insert_with(|| {
-                SessionEnd::Died(Error::new(Code::RuntimeSessionEnded, message).with("session_id", id.as_str()))
+                SessionEnd::Died(
+                    Error::new(Code::RuntimeSessionEnded, message).with("session_id", id.as_str()),
+                )
             });
         }
     }
@@ -51,21 +54,28 @@ impl Engine {
     async fn turn_ended(&mut self, id: &SessionId, end: TurnEnd) -> Result<()> {
         let attempt = self.core().store().read(|tx| {
             let live = tx.live_attempts()?;
-            Ok(live.into_iter().find(|attempt| attempt.session_id == *id && attempt.turn_id == end.turn_id))
+            Ok(live
+                .into_iter()
+                .find(|attempt| attempt.session_id == *id && attempt.turn_id == end.turn_id))
         })?;
         let settings = self.core().settings();
         let Some(attempt) = attempt else {
-            return self.record(move |tx| {
-                let outcome = match &end.outcome {
-                    TurnOutcome::Succeeded { text } => Ok((text.as_str(), end.usage)),
-                    TurnOutcome::Interrupted => Err(TurnFailed { cause: "interrupted", message: "it was interrupted".to_owned() }),
-                    TurnOutcome::Failed(failure) => {
-                        Err(TurnFailed { cause: failure.cause.as_str(), message: failure.message.clone() })
-                    }
-                };
-                tx.end_direct_turn(&end.turn_id, outcome.as_ref().map(|done| *done))
-            })
-            .await;
+            return self
+                .record(move |tx| {
+                    let outcome = match &end.outcome {
+                        TurnOutcome::Succeeded { text } => Ok((text.as_str(), end.usage)),
+                        TurnOutcome::Interrupted => Err(TurnFailed {
+                            cause: "interrupted",
+                            message: "it was interrupted".to_owned(),
+                        }),
+                        TurnOutcome::Failed(failure) => Err(TurnFailed {
+                            cause: failure.cause.as_str(),
+                            message: failure.message.clone(),
+                        }),
+                    };
+                    tx.end_direct_turn(&end.turn_id, outcome.as_ref().map(|done| *done))
+                })
+                .await;
         };
         self.record(move |tx| {
             let mut report = AttemptReport { usage: end.usage, ..AttemptReport::default() };
@@ -95,10 +105,17 @@ impl Engine {
         let Some(live) = self.live.get(id) else { return Ok(()) };
         let session = Arc::clone(&live.session);
         let agent = self.core().store().read(|tx| {
-            let row = tx.session(id)?.ok_or_else(|| Error::new(Code::Defect, format!("session {id} has no row")))?;
+            let row = tx
+                .session(id)?
+                .ok_or_else(|| Error::new(Code::Defect, format!("session {id} has no row")))?;
             tx.agent(&row.agent_id)
         })?;
-        let decision = approval::decide(&self.core().settings().approvals.rules, &agent.name, &request.tool, &request.input);
+        let decision = approval::decide(
+            &self.core().settings().approvals.rules,
+            &agent.name,
+            &request.tool,
+            &request.input,
+        );
         let data = json!({
             "tool": request.tool, "summary": request.summary, "decision": decision.decide,
             "decided_by": decision.rule.as_ref().map_or_else(|| "default".to_owned(), |rule| format!("rule:{rule}")),

@@ -51,9 +51,17 @@ impl Engine {
         };
         match &mut self.shutdown {
             None => {
-                self.shutdown = Some(Shutdown { how, interrupts_until: until, told: false, closing: false, over: false });
+                self.shutdown = Some(Shutdown {
+                    how,
+                    interrupts_until: until,
+                    told: false,
+                    closing: false,
+                    over: false,
+                });
             }
-            Some(shutdown) if how == Stop::AtOnce => (shutdown.how, shutdown.interrupts_until) = (how, until),
+            Some(shutdown) if how == Stop::AtOnce => {
+                (shutdown.how, shutdown.interrupts_until) = (how, until)
+            }
             Some(_) => {}
         }
     }
@@ -78,7 +86,12 @@ impl Engine {
         }
         let closing = self.shutdown.as_ref().is_some_and(|shutdown| shutdown.closing);
         if let Some(shutdown) = &mut self.shutdown {
-            shutdown.over = closing && self.live.is_empty() && !self.begun.iter().any(|(job, begun)| matches!(job, Job::Open(_)) && !begun.finished);
+            shutdown.over = closing
+                && self.live.is_empty()
+                && !self
+                    .begun
+                    .iter()
+                    .any(|(job, begun)| matches!(job, Job::Open(_)) && !begun.finished);
         }
         Ok(())
     }

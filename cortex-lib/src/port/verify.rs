@@ -4,9 +4,9 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use crate::domain::verification::{CommandReport, VerificationCommand};
 use crate::ids::AttemptId;
+use async_trait::async_trait;
 
 /// Runs verification commands. The core has one that starts processes; a simulation brings its own.
 #[async_trait]

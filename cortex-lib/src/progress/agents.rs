@@ -29,11 +29,15 @@ impl WriteTx<'_> {
         let before = self.agent(id)?;
         let max = settings.resources.max_active_processes;
         if !before.state.status().is_live() && self.live_session_count()? >= max {
-            let message = format!("{max} sessions live, as many as resources.max_active_processes allows");
-            return Err(Error::new(Code::ResourceLimitReached, message).with("agent_id", id.as_str()));
+            let message =
+                format!("{max} sessions live, as many as resources.max_active_processes allows");
+            return Err(
+                Error::new(Code::ResourceLimitReached, message).with("agent_id", id.as_str())
+            );
         }
         let session = SessionId::new(self.env().mint());
-        let agent = self.step_agent(id, AgentInput::Start(session.clone()), &Why::Because("start"))?;
+        let agent =
+            self.step_agent(id, AgentInput::Start(session.clone()), &Why::Because("start"))?;
         if agent.state.session() == Some(&session) {
             self.insert_session(&session, id, &agent.runtime_id)?;
         }
@@ -49,7 +53,12 @@ impl WriteTx<'_> {
         let before = self.agent(id)?;
         let agent = self.step_agent(id, AgentInput::Stop, &Why::Because("stop"))?;
         if let AgentState::Busy { attempt, .. } = &before.state {
-            self.attempt_input(attempt, AttemptInput::End(EndReason::AgentStopped), AttemptReport::default(), settings)?;
+            self.attempt_input(
+                attempt,
+                AttemptInput::End(EndReason::AgentStopped),
+                AttemptReport::default(),
+                settings,
+            )?;
         }
         if let Some(turn) = before.state.direct_turn() {
             self.end_direct_turn(turn, Err(&interrupted("the agent was stopped")))?;
@@ -67,7 +76,11 @@ impl WriteTx<'_> {
     ) -> Result<Option<Agent>> {
         let Some(session) = self.session(id)? else { return Ok(None) };
         self.set_session_facts(id, native, pid, resumed)?;
-        match self.step_agent(&session.agent_id, AgentInput::Opened(id.clone()), &Why::Because("ready")) {
+        match self.step_agent(
+            &session.agent_id,
+            AgentInput::Opened(id.clone()),
+            &Why::Because("ready"),
+        ) {
             Ok(agent) if agent.state.status() == AgentStatus::Ready => Ok(Some(agent)),
             Ok(_) => Ok(None),
             Err(error) if error.code() == Code::AgentStateConflict => Ok(None),
@@ -85,33 +98,56 @@ impl WriteTx<'_> {
     }
 
     /// Notes that a session is over, with all that ran in it.
-    pub fn session_over(&mut self, id: &SessionId, end: &SessionEnd, settings: &Settings) -> Result<()> {
-        let Some(session) = self.session(id)?.filter(|session| session.ended_at.is_none()) else { return Ok(()) };
+    pub fn session_over(
+        &mut self,
+        id: &SessionId,
+        end: &SessionEnd,
+        settings: &Settings,
+    ) -> Result<()> {
+        let Some(session) = self.session(id)?.filter(|session| session.ended_at.is_none()) else {
+            return Ok(());
+        };
         self.end_session(id)?;
-        let attempts: Vec<_> = self.live_attempts()?.into_iter().filter(|attempt| attempt.session_id == *id).collect();
-        let turns: Vec<_> = self.live_direct_turns()?.into_iter().filter(|turn| turn.session_id == *id).collect();
-        let lost_a_turn = attempts.iter().any(|attempt| attempt.state.holds_agent()) || !turns.is_empty();
+        let attempts: Vec<_> =
+            self.live_attempts()?.into_iter().filter(|attempt| attempt.session_id == *id).collect();
+        let turns: Vec<_> =
+            self.live_direct_turns()?.into_iter().filter(|turn| turn.session_id == *id).collect();
+        let lost_a_turn =
+            attempts.iter().any(|attempt| attempt.state.holds_agent()) || !turns.is_empty();
 
         let (input, why) = match end {
             SessionEnd::Closed => (AgentInput::Closed(id.clone()), Why::Because("stopped")),
-            SessionEnd::Died(error) => (AgentInput::SessionDied(id.clone()), Why::Failed(error.clone())),
-            SessionEnd::CoreGone if lost_a_turn => (AgentInput::CoreRestarted, Why::Failed(lost_with_the_core())),
+            SessionEnd::Died(error) => {
+                (AgentInput::SessionDied(id.clone()), Why::Failed(error.clone()))
+            }
+            SessionEnd::CoreGone if lost_a_turn => {
+                (AgentInput::CoreRestarted, Why::Failed(lost_with_the_core()))
+            }
             SessionEnd::CoreGone => (AgentInput::CoreRestarted, Why::Because("the core restarted")),
         };
         stale_is_fine(self.step_agent(&session.agent_id, input, &why))?;
 
         let (input, failure) = match end {
-            SessionEnd::Closed => (AttemptInput::SessionLost, interrupted("its session was closed")),
-            SessionEnd::Died(error) => {
-                (AttemptInput::SessionLost, TurnFailed { cause: Cause::Crashed.as_str(), message: error.message().to_owned() })
+            SessionEnd::Closed => {
+                (AttemptInput::SessionLost, interrupted("its session was closed"))
             }
+            SessionEnd::Died(error) => (
+                AttemptInput::SessionLost,
+                TurnFailed { cause: Cause::Crashed.as_str(), message: error.message().to_owned() },
+            ),
             SessionEnd::CoreGone => (
                 AttemptInput::CoreLost,
-                TurnFailed { cause: "recovery.outcome_unknown", message: lost_with_the_core().message().to_owned() },
+                TurnFailed {
+                    cause: "recovery.outcome_unknown",
+                    message: lost_with_the_core().message().to_owned(),
+                },
             ),
         };
         for attempt in attempts {
-            let report = AttemptReport { message: Some(failure.message.clone()), ..AttemptReport::default() };
+            let report = AttemptReport {
+                message: Some(failure.message.clone()),
+                ..AttemptReport::default()
+            };
             self.attempt_input(&attempt.id, input, report, settings)?;
         }
         for turn in turns {
@@ -130,17 +166,30 @@ impl WriteTx<'_> {
         let agent = self.agent(id)?;
         let status = agent.state.status();
         if status.is_live() {
-            let message = format!("agent {} is {}: only one without a session can be removed", agent.name, status.as_str());
-            return Err(Error::new(Code::AgentStateConflict, message).remedy("Stop it first.").with("agent_id", id.as_str()));
+            let message = format!(
+                "agent {} is {}: only one without a session can be removed",
+                agent.name,
+                status.as_str()
+            );
+            return Err(Error::new(Code::AgentStateConflict, message)
+                .remedy("Stop it first.")
+                .with("agent_id", id.as_str()));
         }
-        let mut tasks: Vec<String> = self.open_tasks_pinned_to(id)?.into_iter().map(|task| task.id.to_string()).collect();
+        let mut tasks: Vec<String> =
+            self.open_tasks_pinned_to(id)?.into_iter().map(|task| task.id.to_string()).collect();
         let live = self.live_attempts()?;
-        tasks.extend(live.into_iter().filter(|attempt| attempt.agent_id == *id).map(|attempt| attempt.task_id.to_string()));
+        tasks.extend(
+            live.into_iter()
+                .filter(|attempt| attempt.agent_id == *id)
+                .map(|attempt| attempt.task_id.to_string()),
+        );
         if tasks.is_empty() {
             return self.remove_agent(&agent);
         }
         let message = format!("agent {} is still needed by {} tasks", agent.name, tasks.len());
-        Err(Error::new(Code::AgentInUse, message).with("agent_id", id.as_str()).with("task_ids", tasks))
+        Err(Error::new(Code::AgentInUse, message)
+            .with("agent_id", id.as_str())
+            .with("task_ids", tasks))
     }
 }
 
@@ -148,7 +197,10 @@ impl ReadTx<'_> {
     /// Agents that are meant to run and have no session.
     pub fn agents_to_restore(&self) -> Result<Vec<Agent>> {
         let agents = self.agents(None)?;
-        Ok(agents.into_iter().filter(|agent| agent.wanted == Wanted::Running && !agent.state.status().is_live()).collect())
+        Ok(agents
+            .into_iter()
+            .filter(|agent| agent.wanted == Wanted::Running && !agent.state.status().is_live())
+            .collect())
     }
 }
 
@@ -166,14 +218,19 @@ fn interrupted(message: &str) -> TurnFailed {
 }
 
 fn lost_with_the_core() -> Error {
-    Error::new(Code::RuntimeSessionEnded, "Cortex went down while a turn ran; how far it came is not known")
+    Error::new(
+        Code::RuntimeSessionEnded,
+        "Cortex went down while a turn ran; how far it came is not known",
+    )
 }
 
 /// What comes from a session that no longer counts changes nothing.
 fn stale_is_fine(result: Result<Agent>) -> Result<()> {
     match result {
         Ok(_) => Ok(()),
-        Err(error) if matches!(error.code(), Code::AgentStateConflict | Code::AgentNotFound) => Ok(()),
+        Err(error) if matches!(error.code(), Code::AgentStateConflict | Code::AgentNotFound) => {
+            Ok(())
+        }
         Err(error) => Err(error),
     }
 }

@@ -16,8 +16,9 @@ use crate::ids::{AgentId, AttemptId, TaskId, TurnId};
 use crate::limits::{RATE_LIMIT_WAIT, RELEASE_GRACE, RESULT_BYTES_MAX, TASK_TIMEOUT_SECS};
 use crate::settings::Settings;
 use crate::store::{
-    Attempt, AttemptFailure, AttemptResult, Decision, DecisionKind, HoldRow, Task, TaskFailure, TaskResult, Timer,
-    VerificationRecord, VerificationStatus, Why, Workspace, WorkspaceKind, WriteTx,
+    Attempt, AttemptFailure, AttemptResult, Decision, DecisionKind, HoldRow, Task, TaskFailure,
+    TaskResult, Timer, VerificationRecord, VerificationStatus, Why, Workspace, WorkspaceKind,
+    WriteTx,
 };
 use crate::time::Timestamp;
 
@@ -45,9 +46,11 @@ impl WriteTx<'_> {
     pub fn assign(&mut self, task_id: &TaskId, agent_id: &AgentId) -> Result<Attempt> {
         let (task, agent) = (self.task(task_id)?, self.agent(agent_id)?);
         let session_id = agent.state.session().cloned().ok_or_else(|| {
-            Error::new(Code::AgentStateConflict, format!("agent {} has no session", agent.name)).with("agent_id", agent_id.as_str())
+            Error::new(Code::AgentStateConflict, format!("agent {} has no session", agent.name))
+                .with("agent_id", agent_id.as_str())
         })?;
-        let number = self.attempts_of(task_id)?.last().map_or(1, |last| last.number.saturating_add(1));
+        let number =
+            self.attempts_of(task_id)?.last().map_or(1, |last| last.number.saturating_add(1));
         let attempt = Attempt {
             id: AttemptId::new(self.env().mint()),
             task_id: task_id.clone(),
@@ -92,11 +95,14 @@ impl WriteTx<'_> {
         report: AttemptReport,
         settings: &Settings,
     ) -> Result<Attempt> {
-        let before = self.attempt(id)?.ok_or_else(|| Error::new(Code::AttemptStale, format!("there is no attempt {id}")))?;
+        let before = self
+            .attempt(id)?
+            .ok_or_else(|| Error::new(Code::AttemptStale, format!("there is no attempt {id}")))?;
         let task = self.task(&before.task_id)?;
         let held_agent = before.state.holds_agent();
-        let (attempt, changed) =
-            self.step_attempt(before, &task.project_id, input, |attempt| note(attempt, input, &report))?;
+        let (attempt, changed) = self.step_attempt(before, &task.project_id, input, |attempt| {
+            note(attempt, input, &report)
+        })?;
         if !changed {
             return Ok(attempt);
         }
@@ -114,7 +120,11 @@ impl WriteTx<'_> {
             }
             AttemptState::Killing(_) => {
                 // The session is shared with nothing else that runs: the agent goes with it.
-                self.step_agent(&attempt.agent_id, AgentInput::Stop, &Why::Because("did not let go of its task"))?;
+                self.step_agent(
+                    &attempt.agent_id,
+                    AgentInput::Stop,
+                    &Why::Because("did not let go of its task"),
+                )?;
             }
             AttemptState::Verifying => {
                 self.clear_timer(&Timer::AttemptDeadline(id.clone()))?;
@@ -125,7 +135,12 @@ impl WriteTx<'_> {
         Ok(attempt)
     }
 
-    fn attempt_over(&mut self, attempt: &Attempt, outcome: Outcome, settings: &Settings) -> Result<()> {
+    fn attempt_over(
+        &mut self,
+        attempt: &Attempt,
+        outcome: Outcome,
+        settings: &Settings,
+    ) -> Result<()> {
         let task = self.task(&attempt.task_id)?;
         let end = AttemptEnd {
             outcome,
@@ -133,7 +148,9 @@ impl WriteTx<'_> {
             isolated: attempt.workspace.kind == WorkspaceKind::Worktree,
             approve_unverified: settings.approvals.approve_unverified,
         };
-        let wait = backoff(&settings.retry, task.state.retries.saturating_add(1), |sides| self.env().roll(sides));
+        let wait = backoff(&settings.retry, task.state.retries.saturating_add(1), |sides| {
+            self.env().roll(sides)
+        });
         let (now, steady) = (self.now(), self.steady());
         let over = TaskInput::AttemptOver(attempt.id.clone(), end);
         let (task, changed) = self.step_task(&task.id, over, |task| match task.state.phase {
@@ -151,10 +168,21 @@ impl WriteTx<'_> {
         if changed { self.task_moved(&task, settings) } else { Ok(()) }
     }
 
-    fn tell_turn_over(&mut self, attempt: &Attempt, input: AttemptInput, report: &AttemptReport) -> Result<()> {
+    fn tell_turn_over(
+        &mut self,
+        attempt: &Attempt,
+        input: AttemptInput,
+        report: &AttemptReport,
+    ) -> Result<()> {
         let execution = Some(json!(attempt.id));
         if let (AttemptInput::TurnSucceeded { .. }, Some(text)) = (input, &report.text) {
-            return self.tell_turn_completed(&attempt.agent_id, &attempt.turn_id, execution, text, report.usage);
+            return self.tell_turn_completed(
+                &attempt.agent_id,
+                &attempt.turn_id,
+                execution,
+                text,
+                report.usage,
+            );
         }
         let message = report.message.clone().unwrap_or_else(|| "it was ended".to_owned());
         let failed = TurnFailed { cause: attempt.cause().unwrap_or("interrupted"), message };
@@ -164,7 +192,12 @@ impl WriteTx<'_> {
     /// Tells every running attempt that the core stops in order. What confirms it runs again after the next start.
     pub fn end_attempts_for_shutdown(&mut self, settings: &Settings) -> Result<()> {
         for attempt in self.live_attempts()? {
-            self.attempt_input(&attempt.id, AttemptInput::End(EndReason::CoreStopping), AttemptReport::default(), settings)?;
+            self.attempt_input(
+                &attempt.id,
+                AttemptInput::End(EndReason::CoreStopping),
+                AttemptReport::default(),
+                settings,
+            )?;
         }
         Ok(())
     }
@@ -178,7 +211,8 @@ fn note(attempt: &mut Attempt, input: AttemptInput, report: &AttemptReport) {
         attempt.result = Some(AttemptResult { text: kept.text, truncated: kept.truncated });
     }
     if let Some(message) = &report.message {
-        attempt.failure = Some(AttemptFailure { message: message.clone(), resets_at: report.resets_at });
+        attempt.failure =
+            Some(AttemptFailure { message: message.clone(), resets_at: report.resets_at });
     }
     let status = match input {
         AttemptInput::TurnSucceeded { verify: true } => VerificationStatus::Running,
@@ -198,7 +232,10 @@ fn note(attempt: &mut Attempt, input: AttemptInput, report: &AttemptReport) {
 }
 
 fn result_of(attempt: &Attempt, evidence: Evidence, at: Timestamp) -> TaskResult {
-    let (text, truncated) = attempt.result.as_ref().map_or((String::new(), false), |kept| (kept.text.clone(), kept.truncated));
+    let (text, truncated) = attempt
+        .result
+        .as_ref()
+        .map_or((String::new(), false), |kept| (kept.text.clone(), kept.truncated));
     TaskResult { text, truncated, evidence, at }
 }
 
@@ -223,14 +260,22 @@ fn automatic_approval(attempt: &Attempt, at: Timestamp) -> Decision {
 fn failure_of(cause: &str, attempt: &Attempt, retryable: bool) -> TaskFailure {
     let said = attempt.failure.as_ref().map(|failure| failure.message.clone());
     let message = said.unwrap_or_else(|| match cause {
-        "verification.missing" => "The project has no verification, so a person decides whether the result holds".to_owned(),
+        "verification.missing" => {
+            "The project has no verification, so a person decides whether the result holds"
+                .to_owned()
+        }
         other => format!("The attempt ended with {other}"),
     });
     TaskFailure { cause: cause.to_owned(), message, retryable }
 }
 
 /// What holds a task back before it is tried again.
-fn hold_for(attempt: &Attempt, outcome: Outcome, now: Timestamp, wait: std::time::Duration) -> Option<HoldRow> {
+fn hold_for(
+    attempt: &Attempt,
+    outcome: Outcome,
+    now: Timestamp,
+    wait: std::time::Duration,
+) -> Option<HoldRow> {
     let Outcome::Failed(cause) = outcome else { return None };
     let (hold, until) = if cause == Cause::RateLimited {
         let told = attempt.failure.as_ref().and_then(|failure| failure.resets_at);
@@ -238,20 +283,27 @@ fn hold_for(attempt: &Attempt, outcome: Outcome, now: Timestamp, wait: std::time
     } else {
         (Hold::Backoff, now.after(wait))
     };
-    Some(HoldRow { hold, until, cause: cause.as_str().to_owned(), runtime_id: attempt.runtime_id.clone() })
+    Some(HoldRow {
+        hold,
+        until,
+        cause: cause.as_str().to_owned(),
+        runtime_id: attempt.runtime_id.clone(),
+    })
 }
 
 /// Why the last attempt at a task did not count, for the next instruction.
 pub(crate) fn last_failure_text(task: &Task, attempts: &[Attempt]) -> Option<String> {
     let last = attempts.iter().rev().find(|attempt| attempt.state.is_over())?;
-    let (AttemptState::Over(Outcome::Failed(cause)), Some(failure)) = (last.state, &last.failure) else {
+    let (AttemptState::Over(Outcome::Failed(cause)), Some(failure)) = (last.state, &last.failure)
+    else {
         let lost = matches!(last.state, AttemptState::Over(Outcome::Lost));
         return lost.then(|| {
             "It was interrupted by a crash; parts of the work may be done already. Look before you begin.".to_owned()
         });
     };
     let mut text = format!("{}: {}", cause.as_str(), failure.message);
-    let commands = last.verification.as_ref().map(|record| record.commands.as_slice()).unwrap_or_default();
+    let commands =
+        last.verification.as_ref().map(|record| record.commands.as_slice()).unwrap_or_default();
     for report in commands.iter().filter(|report| report.exit_code != Some(0)) {
         text.push_str(&format!("\n$ {}\n{}", report.argv.join(" "), report.output));
     }

@@ -33,7 +33,9 @@ impl ReadTx<'_> {
         let mut tasks = Vec::new();
         for objective in self.open_objectives()? {
             let all = self.tasks_of(&objective.id)?;
-            let open = all.iter().filter(|task| !task.state.phase.status().is_ended() || ending.contains(&task.id));
+            let open = all
+                .iter()
+                .filter(|task| !task.state.phase.status().is_ended() || ending.contains(&task.id));
             for task in open {
                 let order = u64::try_from(tasks.len()).unwrap_or(u64::MAX);
                 tasks.push(task_card(task, &all, &objective, order, ending.contains(&task.id)));
@@ -50,8 +52,17 @@ impl ReadTx<'_> {
     }
 }
 
-fn task_card(task: &Task, all: &[Task], objective: &Objective, order: u64, ending: bool) -> TaskCard {
-    let completed = |id: &TaskId| all.iter().any(|other| other.id == *id && other.state.phase.status() == TaskStatus::Completed);
+fn task_card(
+    task: &Task,
+    all: &[Task],
+    objective: &Objective,
+    order: u64,
+    ending: bool,
+) -> TaskCard {
+    let completed = |id: &TaskId| {
+        all.iter()
+            .any(|other| other.id == *id && other.state.phase.status() == TaskStatus::Completed)
+    };
     let blocked = match task.state.phase {
         Phase::Blocked(cause) => Some(cause),
         Phase::Created

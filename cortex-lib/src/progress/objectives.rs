@@ -37,7 +37,11 @@ impl WriteTx<'_> {
     ) -> Result<Objective> {
         self.project(&new.project_id)?;
         let isolation = Some("workspace_isolation is not offered by this version; leave it out");
-        plan::check(&new.tasks, |task, agent| self.pin_problem(&new.project_id, task, agent, capabilities), isolation)?;
+        plan::check(
+            &new.tasks,
+            |task, agent| self.pin_problem(&new.project_id, task, agent, capabilities),
+            isolation,
+        )?;
 
         let now = self.now();
         let objective = Objective {
@@ -53,8 +57,11 @@ impl WriteTx<'_> {
             ended_at: None,
         };
         self.insert_objective(&objective)?;
-        let ids: BTreeMap<String, TaskId> =
-            new.tasks.iter().map(|spec| (spec.key.clone(), TaskId::new(self.env().mint()))).collect();
+        let ids: BTreeMap<String, TaskId> = new
+            .tasks
+            .iter()
+            .map(|spec| (spec.key.clone(), TaskId::new(self.env().mint())))
+            .collect();
         for (position, spec) in (0..).zip(new.tasks) {
             let Some(id) = ids.get(&spec.key).cloned() else { continue };
             let task = Task {
@@ -62,7 +69,11 @@ impl WriteTx<'_> {
                 objective_id: objective.id.clone(),
                 project_id: objective.project_id.clone(),
                 position,
-                depends_on: spec.depends_on.iter().filter_map(|key| ids.get(key).cloned()).collect(),
+                depends_on: spec
+                    .depends_on
+                    .iter()
+                    .filter_map(|key| ids.get(key).cloned())
+                    .collect(),
                 pinned: spec.assigned_agent_id.clone(),
                 spec,
                 state: TaskState::new(),
@@ -92,7 +103,8 @@ impl WriteTx<'_> {
         agent_id: &AgentId,
         capabilities: &BTreeMap<RuntimeId, BTreeSet<Capability>>,
     ) -> Option<String> {
-        let Some(agent) = self.agent(agent_id).ok().filter(|agent| agent.project_id == *project) else {
+        let Some(agent) = self.agent(agent_id).ok().filter(|agent| agent.project_id == *project)
+        else {
             return Some(format!("there is no agent {agent_id} in the project"));
         };
         if agent.role == Role::Orchestrator {
@@ -102,7 +114,15 @@ impl WriteTx<'_> {
             return Some(format!("agent {} is in terminal mode and has no turns", agent.name));
         }
         let has = capabilities.get(&agent.runtime_id).cloned().unwrap_or_default();
-        let missing: Vec<_> = task.capabilities().difference(&has).map(|capability| capability.as_str()).collect();
-        (!missing.is_empty()).then(|| format!("agent {} runs on {}, which lacks {}", agent.name, agent.runtime_id, missing.join(", ")))
+        let missing: Vec<_> =
+            task.capabilities().difference(&has).map(|capability| capability.as_str()).collect();
+        (!missing.is_empty()).then(|| {
+            format!(
+                "agent {} runs on {}, which lacks {}",
+                agent.name,
+                agent.runtime_id,
+                missing.join(", ")
+            )
+        })
     }
 }

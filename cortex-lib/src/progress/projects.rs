@@ -13,9 +13,16 @@ impl WriteTx<'_> {
     pub fn retire_project(&mut self, id: &ProjectId) -> Result<Project> {
         let project = self.project(id)?;
         let agents = self.agents(Some(id))?;
-        let live: Vec<_> = agents.iter().filter(|agent| agent.state.status().is_live()).map(|agent| agent.id.to_string()).collect();
-        let open: Vec<_> =
-            self.objectives(Some(id), 0)?.iter().map(|objective| objective.id.to_string()).collect();
+        let live: Vec<_> = agents
+            .iter()
+            .filter(|agent| agent.state.status().is_live())
+            .map(|agent| agent.id.to_string())
+            .collect();
+        let open: Vec<_> = self
+            .objectives(Some(id), 0)?
+            .iter()
+            .map(|objective| objective.id.to_string())
+            .collect();
         if !live.is_empty() || !open.is_empty() {
             let message = format!(
                 "project {} has {} live agents and {} objectives that have not ended",

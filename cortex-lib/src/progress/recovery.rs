@@ -20,17 +20,27 @@ pub struct Recovered {
 impl WriteTx<'_> {
     /// Settles what an earlier life left: sessions are over, their turns lost, verifications begin anew.
     pub fn recover(&mut self, settings: &Settings) -> Result<Recovered> {
-        let sessions: Vec<_> = self.live_sessions()?.into_iter().map(|session| session.id).collect();
+        let sessions: Vec<_> =
+            self.live_sessions()?.into_iter().map(|session| session.id).collect();
         for id in &sessions {
             self.session_over(id, &SessionEnd::CoreGone, settings)?;
         }
         let mut verifications = Vec::new();
         for attempt in self.live_attempts()? {
             verifications.push(attempt.id.clone());
-            self.attempt_input(&attempt.id, AttemptInput::CoreLost, AttemptReport::default(), settings)?;
+            self.attempt_input(
+                &attempt.id,
+                AttemptInput::CoreLost,
+                AttemptReport::default(),
+                settings,
+            )?;
         }
         for agent in self.agents(None)? {
-            self.step_agent(&agent.id, AgentInput::CoreRestarted, &Why::Because("the core restarted"))?;
+            self.step_agent(
+                &agent.id,
+                AgentInput::CoreRestarted,
+                &Why::Because("the core restarted"),
+            )?;
         }
         Ok(Recovered { sessions, verifications })
     }

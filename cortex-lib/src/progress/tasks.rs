@@ -28,7 +28,12 @@ impl WriteTx<'_> {
     /// # Errors
     ///
     /// `task.not_found`, `task.state_conflict` for one that completed or failed.
-    pub fn cancel_task(&mut self, id: &TaskId, decided: &Decided, settings: &Settings) -> Result<Task> {
+    pub fn cancel_task(
+        &mut self,
+        id: &TaskId,
+        decided: &Decided,
+        settings: &Settings,
+    ) -> Result<Task> {
         let execution_id = self.last_attempt(id)?.map(|attempt| attempt.id);
         self.cancel_one(id, CancelCause::Asked, decided.reason.as_deref(), settings, |tx, task| {
             task.decisions.push(Decision {
@@ -46,9 +51,16 @@ impl WriteTx<'_> {
     /// # Errors
     ///
     /// `task.not_found`, `task.state_conflict`.
-    pub fn approve_task(&mut self, id: &TaskId, decided: &Decided, settings: &Settings) -> Result<Task> {
+    pub fn approve_task(
+        &mut self,
+        id: &TaskId,
+        decided: &Decided,
+        settings: &Settings,
+    ) -> Result<Task> {
         let (now, last) = (self.now(), self.last_attempt(id)?);
-        if let Some(task) = self.already_decided(id, DecisionKind::Approved, decided, last.as_ref())? {
+        if let Some(task) =
+            self.already_decided(id, DecisionKind::Approved, decided, last.as_ref())?
+        {
             return Ok(task);
         }
         let decision = decision(DecisionKind::Approved, decided, last.as_ref(), now);
@@ -69,7 +81,9 @@ impl WriteTx<'_> {
     /// `task.not_found`, `task.state_conflict`.
     pub fn retry_task(&mut self, id: &TaskId, decided: &Decided) -> Result<Task> {
         let (now, last) = (self.now(), self.last_attempt(id)?);
-        if let Some(task) = self.already_decided(id, DecisionKind::Retried, decided, last.as_ref())? {
+        if let Some(task) =
+            self.already_decided(id, DecisionKind::Retried, decided, last.as_ref())?
+        {
             return Ok(task);
         }
         let decision = decision(DecisionKind::Retried, decided, last.as_ref(), now);
@@ -92,13 +106,19 @@ impl WriteTx<'_> {
         let last = last.map(|attempt| &attempt.id);
         let about = decided.execution_id.as_ref();
         let recorded = |attempt: Option<&AttemptId>| {
-            task.decisions.iter().any(|decision| decision.decision == kind && decision.execution_id.as_ref() == attempt)
+            task.decisions.iter().any(|decision| {
+                decision.decision == kind && decision.execution_id.as_ref() == attempt
+            })
         };
         if about.is_some() && recorded(about) {
             return Ok(Some(task));
         }
         if about.is_some() && about != last {
-            let message = format!("attempt {} is not the last one of task {}", about.map_or("", AttemptId::as_str), task.spec.key);
+            let message = format!(
+                "attempt {} is not the last one of task {}",
+                about.map_or("", AttemptId::as_str),
+                task.spec.key
+            );
             return Err(Error::new(Code::TaskStateConflict, message).with("task_id", id.as_str()));
         }
         let waits_again = task.state.phase.status() == TaskStatus::Blocked;
@@ -120,7 +140,8 @@ impl WriteTx<'_> {
         let now = self.now();
         let message = reason.map_or_else(|| "It was cancelled".to_owned(), str::to_owned);
         let (task, changed) = self.step_task(id, TaskInput::Cancel(cause), |task| {
-            task.failure = Some(TaskFailure { cause: cause.as_str().to_owned(), message, retryable: false });
+            task.failure =
+                Some(TaskFailure { cause: cause.as_str().to_owned(), message, retryable: false });
             task.hold = None;
             edit(now, task);
         })?;
@@ -138,22 +159,37 @@ impl WriteTx<'_> {
     /// What a task's new status means for the tasks that depend on it and for its objective.
     pub(super) fn task_moved(&mut self, moved: &Task, settings: &Settings) -> Result<()> {
         let tasks = self.tasks_of(&moved.objective_id)?;
-        let edges: Vec<_> = tasks.iter().map(|task| (task.id.clone(), task.depends_on.clone())).collect();
-        let done = |id: &TaskId| tasks.iter().any(|task| task.id == *id && task.state.phase.status() == TaskStatus::Completed);
+        let edges: Vec<_> =
+            tasks.iter().map(|task| (task.id.clone(), task.depends_on.clone())).collect();
+        let done = |id: &TaskId| {
+            tasks
+                .iter()
+                .any(|task| task.id == *id && task.state.phase.status() == TaskStatus::Completed)
+        };
         let (cause, reason) = match moved.state.phase.status() {
             TaskStatus::Completed => {
-                for task in tasks.iter().filter(|task| task.state.phase.status() == TaskStatus::Created) {
+                for task in
+                    tasks.iter().filter(|task| task.state.phase.status() == TaskStatus::Created)
+                {
                     if task.depends_on.contains(&moved.id) && task.depends_on.iter().all(done) {
                         self.step_task(&task.id, TaskInput::DependenciesMet, |_| ())?;
                     }
                 }
                 return self.objective_moved(moved);
             }
-            TaskStatus::Failed => (CancelCause::DependencyFailed, format!("task {}, which it depends on, failed", moved.spec.key)),
-            TaskStatus::Cancelled => {
-                (CancelCause::DependencyCancelled, format!("task {}, which it depends on, was cancelled", moved.spec.key))
-            }
-            TaskStatus::Created | TaskStatus::Ready | TaskStatus::Running | TaskStatus::Verifying | TaskStatus::Blocked => {
+            TaskStatus::Failed => (
+                CancelCause::DependencyFailed,
+                format!("task {}, which it depends on, failed", moved.spec.key),
+            ),
+            TaskStatus::Cancelled => (
+                CancelCause::DependencyCancelled,
+                format!("task {}, which it depends on, was cancelled", moved.spec.key),
+            ),
+            TaskStatus::Created
+            | TaskStatus::Ready
+            | TaskStatus::Running
+            | TaskStatus::Verifying
+            | TaskStatus::Blocked => {
                 return Ok(());
             }
         };
@@ -168,17 +204,27 @@ impl WriteTx<'_> {
     /// Ends the objective with its last task.
     fn objective_moved(&mut self, moved: &Task) -> Result<()> {
         let objective = self.objective(&moved.objective_id)?;
-        let statuses: Vec<_> = self.tasks_of(&moved.objective_id)?.iter().map(|task| task.state.phase.status()).collect();
+        let statuses: Vec<_> = self
+            .tasks_of(&moved.objective_id)?
+            .iter()
+            .map(|task| task.state.phase.status())
+            .collect();
         let status = objective::status(objective.flow, &statuses, true);
         if status.is_ended() && objective.ended_at.is_none() {
-            let (objective, _) = self.step_objective(&objective.id, FlowInput::Ended, "automatic")?;
+            let (objective, _) =
+                self.step_objective(&objective.id, FlowInput::Ended, "automatic")?;
             self.end_objective(&objective, status)?;
         }
         Ok(())
     }
 }
 
-fn decision(kind: DecisionKind, decided: &Decided, last: Option<&Attempt>, at: crate::time::Timestamp) -> Decision {
+fn decision(
+    kind: DecisionKind,
+    decided: &Decided,
+    last: Option<&Attempt>,
+    at: crate::time::Timestamp,
+) -> Decision {
     Decision {
         decision: kind,
         execution_id: last.map(|attempt| attempt.id.clone()),

@@ -23,12 +23,25 @@ impl WriteTx<'_> {
         let before = self.agent(agent_id)?;
         if before.state.status() == AgentStatus::Ready && before.state.direct_turn().is_some() {
             let message = format!("agent {} runs a turn and takes no input meanwhile", before.name);
-            return Err(Error::new(Code::RuntimeTurnInProgress, message).with("agent_id", agent_id.as_str()));
+            return Err(Error::new(Code::RuntimeTurnInProgress, message)
+                .with("agent_id", agent_id.as_str()));
         }
         let id = TurnId::new(self.env().mint());
-        let agent = self.step_agent(agent_id, AgentInput::BeginTurn(id.clone()), &Why::Because("message"))?;
-        let session_id = agent.state.session().cloned().ok_or_else(|| Error::new(Code::Defect, "a READY agent has no session"))?;
-        let turn = DirectTurn { id, agent_id: agent_id.clone(), session_id, text, state: TurnState::Sending, failure: None };
+        let agent =
+            self.step_agent(agent_id, AgentInput::BeginTurn(id.clone()), &Why::Because("message"))?;
+        let session_id = agent
+            .state
+            .session()
+            .cloned()
+            .ok_or_else(|| Error::new(Code::Defect, "a READY agent has no session"))?;
+        let turn = DirectTurn {
+            id,
+            agent_id: agent_id.clone(),
+            session_id,
+            text,
+            state: TurnState::Sending,
+            failure: None,
+        };
         self.insert_direct_turn(&turn)?;
         Ok(turn)
     }
@@ -47,9 +60,19 @@ impl WriteTx<'_> {
         let agent = self.agent(agent_id)?;
         let status = agent.state.status();
         if status != AgentStatus::Ready {
-            let message = format!("agent {} is {}: only a READY agent's turn can be interrupted", agent.name, status.as_str());
-            let remedy = if status == AgentStatus::Busy { "Cancel the task that it runs." } else { "Look at its state." };
-            return Err(Error::new(Code::AgentStateConflict, message).remedy(remedy).with("agent_id", agent_id.as_str()));
+            let message = format!(
+                "agent {} is {}: only a READY agent's turn can be interrupted",
+                agent.name,
+                status.as_str()
+            );
+            let remedy = if status == AgentStatus::Busy {
+                "Cancel the task that it runs."
+            } else {
+                "Look at its state."
+            };
+            return Err(Error::new(Code::AgentStateConflict, message)
+                .remedy(remedy)
+                .with("agent_id", agent_id.as_str()));
         }
         if let Some(turn) = agent.state.direct_turn() {
             self.step_direct_turn(turn, TurnInput::Interrupt, None)?;
@@ -62,14 +85,27 @@ impl WriteTx<'_> {
     /// Notes that a direct turn could not be sent.
     pub fn direct_turn_refused(&mut self, id: &TurnId, error: &Error) -> Result<()> {
         if let Some(turn) = self.step_direct_turn(id, TurnInput::Ended, Some(&error.to_wire()))? {
-            self.tell_turn_failed(&turn.agent_id, id, None, &TurnFailed { cause: "error", message: error.message().to_owned() })?;
-            self.step_agent(&turn.agent_id, AgentInput::EndTurn(id.clone()), &Why::Because("turn over"))?;
+            self.tell_turn_failed(
+                &turn.agent_id,
+                id,
+                None,
+                &TurnFailed { cause: "error", message: error.message().to_owned() },
+            )?;
+            self.step_agent(
+                &turn.agent_id,
+                AgentInput::EndTurn(id.clone()),
+                &Why::Because("turn over"),
+            )?;
         }
         Ok(())
     }
 
     /// Notes the end of a direct turn: its result and what it used, or why it has none.
-    pub fn end_direct_turn(&mut self, id: &TurnId, end: std::result::Result<(&str, Usage), &TurnFailed>) -> Result<()> {
+    pub fn end_direct_turn(
+        &mut self,
+        id: &TurnId,
+        end: std::result::Result<(&str, Usage), &TurnFailed>,
+    ) -> Result<()> {
         let Some(turn) = self.step_direct_turn(id, TurnInput::Ended, None)? else { return Ok(()) };
         match end {
             Ok((text, usage)) => {
@@ -78,7 +114,8 @@ impl WriteTx<'_> {
             }
             Err(failed) => self.tell_turn_failed(&turn.agent_id, id, None, failed)?,
         }
-        self.step_agent(&turn.agent_id, AgentInput::EndTurn(id.clone()), &Why::Because("turn over")).map(drop)
+        self.step_agent(&turn.agent_id, AgentInput::EndTurn(id.clone()), &Why::Because("turn over"))
+            .map(drop)
     }
 
     pub(super) fn tell_turn_completed(
@@ -102,14 +139,20 @@ impl WriteTx<'_> {
         execution_id: Option<Value>,
         failed: &TurnFailed,
     ) -> Result<()> {
-        let mut data = json!({ "turn_id": turn_id, "cause": failed.cause, "message": failed.message });
+        let mut data =
+            json!({ "turn_id": turn_id, "cause": failed.cause, "message": failed.message });
         with_execution(&mut data, execution_id);
         self.tell_turn(EventKind::SessionTurnFailed, agent_id, data)
     }
 
     fn tell_turn(&mut self, kind: EventKind, agent_id: &AgentId, data: Value) -> Result<()> {
         let project_id = self.agent(agent_id)?.project_id;
-        self.emit(NewEvent { kind, project_id: Some(project_id), agent_id: Some(agent_id.clone()), data })
+        self.emit(NewEvent {
+            kind,
+            project_id: Some(project_id),
+            agent_id: Some(agent_id.clone()),
+            data,
+        })
     }
 }
 

@@ -111,8 +111,13 @@ fn word<T: for<'de> Deserialize<'de>>(row: &Row<'_>, column: &str) -> rusqlite::
 
     let text: String = row.get(column)?;
     let words: StringDeserializer<WordError> = text.into_deserializer();
-    T::deserialize(words)
-        .map_err(|e| rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, e.to_string().into()))
+    T::deserialize(words).map_err(|e| {
+        rusqlite::Error::FromSqlConversionFailure(
+            0,
+            rusqlite::types::Type::Text,
+            e.to_string().into(),
+        )
+    })
 }
 
 impl ReadTx<'_> {
@@ -122,7 +127,11 @@ impl ReadTx<'_> {
             "SELECT {COLUMNS} FROM agent WHERE removed_at IS NULL AND (?1 IS NULL OR project_id = ?1) ORDER BY created_at, agent_id"
         );
         let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
-        statement.query_map([project], from_row).map_err(sql)?.collect::<rusqlite::Result<_>>().map_err(sql)
+        statement
+            .query_map([project], from_row)
+            .map_err(sql)?
+            .collect::<rusqlite::Result<_>>()
+            .map_err(sql)
     }
 
     /// One agent.
@@ -131,14 +140,27 @@ impl ReadTx<'_> {
     ///
     /// `agent.not_found`.
     pub fn agent(&self, id: &AgentId) -> Result<Agent> {
-        let query = format!("SELECT {COLUMNS} FROM agent WHERE agent_id = ?1 AND removed_at IS NULL");
-        let found = self.conn().prepare_cached(&query).map_err(sql)?.query_row([id], from_row).optional().map_err(sql)?;
-        found.ok_or_else(|| Error::new(Code::AgentNotFound, format!("there is no agent {id}")).with("agent_id", id.as_str()))
+        let query =
+            format!("SELECT {COLUMNS} FROM agent WHERE agent_id = ?1 AND removed_at IS NULL");
+        let found = self
+            .conn()
+            .prepare_cached(&query)
+            .map_err(sql)?
+            .query_row([id], from_row)
+            .optional()
+            .map_err(sql)?;
+        found.ok_or_else(|| {
+            Error::new(Code::AgentNotFound, format!("there is no agent {id}"))
+                .with("agent_id", id.as_str())
+        })
     }
 
     /// The name of an agent, also of a removed one.
     pub fn agent_name(&self, id: &AgentId) -> Result<Option<String>> {
-        let mut statement = self.conn().prepare_cached("SELECT name FROM agent WHERE agent_id = ?1").map_err(sql)?;
+        let mut statement = self
+            .conn()
+            .prepare_cached("SELECT name FROM agent WHERE agent_id = ?1")
+            .map_err(sql)?;
         statement.query_row([id], |row| row.get(0)).optional().map_err(sql)
     }
 }
@@ -178,7 +200,8 @@ impl WriteTx<'_> {
                 ":updated": agent.updated_at,
             })
             .map_err(sql)?;
-        let data = json!({ "name": agent.name, "runtime_id": agent.runtime_id, "role": agent.role });
+        let data =
+            json!({ "name": agent.name, "runtime_id": agent.runtime_id, "role": agent.role });
         self.tell_agent(EventKind::AgentCreated, agent, data)
     }
 
@@ -208,7 +231,11 @@ impl WriteTx<'_> {
                 ":now": now,
             })
             .map_err(sql)?;
-        self.tell_agent(EventKind::AgentUpdated, agent, json!({ "name": agent.name, "runtime_id": agent.runtime_id }))
+        self.tell_agent(
+            EventKind::AgentUpdated,
+            agent,
+            json!({ "name": agent.name, "runtime_id": agent.runtime_id }),
+        )
     }
 
     /// Takes an agent off the lists and frees its name. Its history stays.
@@ -241,7 +268,12 @@ impl WriteTx<'_> {
     /// # Errors
     ///
     /// `agent.not_found`, `agent.state_conflict`.
-    pub(crate) fn step_agent(&mut self, id: &AgentId, input: AgentInput, why: &Why) -> Result<Agent> {
+    pub(crate) fn step_agent(
+        &mut self,
+        id: &AgentId,
+        input: AgentInput,
+        why: &Why,
+    ) -> Result<Agent> {
         let mut agent = self.agent(id)?;
         let next = match agent.state.step(input.clone()) {
             Ok(Step::To(next)) => next,
@@ -285,7 +317,11 @@ impl WriteTx<'_> {
                 Why::Because(reason) => (*reason).to_owned(),
                 Why::Failed(error) => error.message().to_owned(),
             };
-            self.tell_agent(EventKind::AgentStateChanged, &agent, json!({ "from": from, "to": to, "reason": reason }))?;
+            self.tell_agent(
+                EventKind::AgentStateChanged,
+                &agent,
+                json!({ "from": from, "to": to, "reason": reason }),
+            )?;
         }
         Ok(agent)
     }
@@ -295,7 +331,10 @@ impl WriteTx<'_> {
             code: error.code(),
             message: error.message().to_owned(),
             remediation: error.remediation().to_owned(),
-            correlation_id: error.correlation_id().cloned().unwrap_or_else(|| CorrelationId::new(self.env().mint())),
+            correlation_id: error
+                .correlation_id()
+                .cloned()
+                .unwrap_or_else(|| CorrelationId::new(self.env().mint())),
             at,
         }
     }
@@ -317,8 +356,18 @@ impl WriteTx<'_> {
         }
     }
 
-    fn tell_agent(&mut self, kind: EventKind, agent: &Agent, data: serde_json::Value) -> Result<()> {
-        self.emit(NewEvent { kind, project_id: Some(agent.project_id.clone()), agent_id: Some(agent.id.clone()), data })
+    fn tell_agent(
+        &mut self,
+        kind: EventKind,
+        agent: &Agent,
+        data: serde_json::Value,
+    ) -> Result<()> {
+        self.emit(NewEvent {
+            kind,
+            project_id: Some(agent.project_id.clone()),
+            agent_id: Some(agent.id.clone()),
+            data,
+        })
     }
 }
 
@@ -333,14 +382,21 @@ fn conflict(agent: &Agent, input: &AgentInput, refusal: Refusal) -> Error {
         (_, _) => "its state forbids that",
     };
     let remedy = match (input, status.is_live()) {
-        (AgentInput::Start(_), true) if status == crate::domain::agent::AgentStatus::Paused => "Resume it.",
+        (AgentInput::Start(_), true) if status == crate::domain::agent::AgentStatus::Paused => {
+            "Resume it."
+        }
         (AgentInput::Start(_), _) => "Wait until it has stopped, then start it.",
         (AgentInput::BeginTurn(_) | AgentInput::Pause, false) => "Start it first.",
-        (AgentInput::BeginTurn(_), true) => "Wait until it is READY; cancel_task ends the task it runs.",
+        (AgentInput::BeginTurn(_), true) => {
+            "Wait until it is READY; cancel_task ends the task it runs."
+        }
         (_, _) => Code::AgentStateConflict.remedy(),
     };
-    Error::new(Code::AgentStateConflict, format!("agent {} is {}: {what}", agent.name, status.as_str()))
-        .remedy(remedy)
-        .with("agent_id", agent.id.as_str())
-        .with("state", status.as_str())
+    Error::new(
+        Code::AgentStateConflict,
+        format!("agent {} is {}: {what}", agent.name, status.as_str()),
+    )
+    .remedy(remedy)
+    .with("agent_id", agent.id.as_str())
+    .with("state", status.as_str())
 }

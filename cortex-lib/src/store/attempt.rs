@@ -127,7 +127,9 @@ pub enum VerificationStatus {
 }
 
 /// An attempt's state by its name alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[schemars(inline)]
 pub enum AttemptStatus {
@@ -153,7 +155,9 @@ impl Attempt {
         match self.state {
             AttemptState::Starting | AttemptState::Running => AttemptStatus::Running,
             AttemptState::Verifying => AttemptStatus::Verifying,
-            AttemptState::Ending(reason) | AttemptState::Killing(reason) | AttemptState::Halting(reason) => match reason {
+            AttemptState::Ending(reason)
+            | AttemptState::Killing(reason)
+            | AttemptState::Halting(reason) => match reason {
                 EndReason::TimedOut => AttemptStatus::TimedOut,
                 EndReason::Stalled => AttemptStatus::Failed,
                 EndReason::TaskCancelled
@@ -172,7 +176,9 @@ impl Attempt {
     /// Why it ended or is ending, on the wire.
     pub fn cause(&self) -> Option<&'static str> {
         match self.state {
-            AttemptState::Ending(reason) | AttemptState::Killing(reason) | AttemptState::Halting(reason) => Some(reason.as_str()),
+            AttemptState::Ending(reason)
+            | AttemptState::Killing(reason)
+            | AttemptState::Halting(reason) => Some(reason.as_str()),
             AttemptState::Over(Outcome::Failed(cause)) => Some(cause.as_str()),
             AttemptState::Over(Outcome::Cancelled(reason)) => Some(reason.as_str()),
             AttemptState::Over(Outcome::Lost) => Some("recovery.outcome_unknown"),
@@ -212,21 +218,36 @@ impl ReadTx<'_> {
     /// One attempt, if it was ever made.
     pub fn attempt(&self, id: &AttemptId) -> Result<Option<Attempt>> {
         let query = format!("SELECT {COLUMNS} FROM attempt WHERE attempt_id = ?1");
-        self.conn().prepare_cached(&query).map_err(sql)?.query_row([id], from_row).optional().map_err(sql)
+        self.conn()
+            .prepare_cached(&query)
+            .map_err(sql)?
+            .query_row([id], from_row)
+            .optional()
+            .map_err(sql)
     }
 
     /// The attempts of a task in their order.
     pub fn attempts_of(&self, task: &TaskId) -> Result<Vec<Attempt>> {
         let query = format!("SELECT {COLUMNS} FROM attempt WHERE task_id = ?1 ORDER BY number");
         let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
-        statement.query_map([task], from_row).map_err(sql)?.collect::<rusqlite::Result<_>>().map_err(sql)
+        statement
+            .query_map([task], from_row)
+            .map_err(sql)?
+            .collect::<rusqlite::Result<_>>()
+            .map_err(sql)
     }
 
     /// Attempts that are not over, in the order they were made.
     pub fn live_attempts(&self) -> Result<Vec<Attempt>> {
-        let query = format!("SELECT {COLUMNS} FROM attempt WHERE ended_at IS NULL ORDER BY started_at, attempt_id");
+        let query = format!(
+            "SELECT {COLUMNS} FROM attempt WHERE ended_at IS NULL ORDER BY started_at, attempt_id"
+        );
         let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
-        statement.query_map([], from_row).map_err(sql)?.collect::<rusqlite::Result<_>>().map_err(sql)
+        statement
+            .query_map([], from_row)
+            .map_err(sql)?
+            .collect::<rusqlite::Result<_>>()
+            .map_err(sql)
     }
 }
 
@@ -275,7 +296,8 @@ impl WriteTx<'_> {
             Ok(Step::Stay) => return Ok((attempt, false)),
             Err(Refusal::Stale | Refusal::WrongState) => {
                 let message = format!("attempt {} does not wait for that any more", attempt.id);
-                return Err(Error::new(Code::AttemptStale, message).with("execution_id", attempt.id.as_str()));
+                return Err(Error::new(Code::AttemptStale, message)
+                    .with("execution_id", attempt.id.as_str()));
             }
         }
         attempt.ended_at = attempt.state.is_final().then(|| self.now());

@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::ids::{
-    AgentId, ApprovalId, AttemptId, CorrelationId, ObjectiveId, ProjectId, RuntimeId, SessionId, TaskId, TurnId,
+    AgentId, ApprovalId, AttemptId, CorrelationId, ObjectiveId, ProjectId, RuntimeId, SessionId,
+    TaskId, TurnId,
 };
 use crate::time::Timestamp;
 
@@ -26,7 +27,18 @@ macro_rules! text_columns {
     )+};
 }
 
-text_columns!(AgentId, ApprovalId, AttemptId, CorrelationId, ObjectiveId, ProjectId, RuntimeId, SessionId, TaskId, TurnId);
+text_columns!(
+    AgentId,
+    ApprovalId,
+    AttemptId,
+    CorrelationId,
+    ObjectiveId,
+    ProjectId,
+    RuntimeId,
+    SessionId,
+    TaskId,
+    TurnId
+);
 
 impl ToSql for Timestamp {
     fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
@@ -46,7 +58,8 @@ pub(super) struct Json<T>(pub(super) T);
 
 impl<T: Serialize> ToSql for Json<T> {
     fn to_sql(&self) -> Result<ToSqlOutput<'_>> {
-        let text = serde_json::to_string(&self.0).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?;
+        let text = serde_json::to_string(&self.0)
+            .map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))?;
         Ok(text.into())
     }
 }

@@ -37,8 +37,7 @@ pub struct Objective {
     pub ended_at: Option<Timestamp>,
 }
 
-const COLUMNS: &str =
-    "objective_id, project_id, title, flow, generation, changed_at, changed_by, created_by, created_at, ended_at";
+const COLUMNS: &str = "objective_id, project_id, title, flow, generation, changed_at, changed_by, created_by, created_at, ended_at";
 
 fn from_row(row: &Row<'_>) -> rusqlite::Result<Objective> {
     Ok(Objective {
@@ -57,7 +56,11 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<Objective> {
 
 impl ReadTx<'_> {
     /// Every objective that has not ended and the newest `ended_max` that have, oldest first.
-    pub fn objectives(&self, project: Option<&ProjectId>, ended_max: usize) -> Result<Vec<Objective>> {
+    pub fn objectives(
+        &self,
+        project: Option<&ProjectId>,
+        ended_max: usize,
+    ) -> Result<Vec<Objective>> {
         let query = format!(
             "SELECT {COLUMNS} FROM objective
              WHERE (?1 IS NULL OR project_id = ?1)
@@ -69,7 +72,11 @@ impl ReadTx<'_> {
         );
         let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
         let max = i64::try_from(ended_max).unwrap_or(i64::MAX);
-        statement.query_map((project, max), from_row).map_err(sql)?.collect::<rusqlite::Result<_>>().map_err(sql)
+        statement
+            .query_map((project, max), from_row)
+            .map_err(sql)?
+            .collect::<rusqlite::Result<_>>()
+            .map_err(sql)
     }
 
     /// Objectives that have not ended, oldest first.
@@ -84,9 +91,16 @@ impl ReadTx<'_> {
     /// `objective.not_found`.
     pub fn objective(&self, id: &ObjectiveId) -> Result<Objective> {
         let query = format!("SELECT {COLUMNS} FROM objective WHERE objective_id = ?1");
-        let found = self.conn().prepare_cached(&query).map_err(sql)?.query_row([id], from_row).optional().map_err(sql)?;
+        let found = self
+            .conn()
+            .prepare_cached(&query)
+            .map_err(sql)?
+            .query_row([id], from_row)
+            .optional()
+            .map_err(sql)?;
         found.ok_or_else(|| {
-            Error::new(Code::ObjectiveNotFound, format!("there is no objective {id}")).with("objective_id", id.as_str())
+            Error::new(Code::ObjectiveNotFound, format!("there is no objective {id}"))
+                .with("objective_id", id.as_str())
         })
     }
 }
@@ -111,11 +125,20 @@ impl WriteTx<'_> {
                 objective.created_at,
             ))
             .map_err(sql)?;
-        self.tell_objective(EventKind::ObjectiveCreated, objective, json!({ "title": objective.title }))
+        self.tell_objective(
+            EventKind::ObjectiveCreated,
+            objective,
+            json!({ "title": objective.title }),
+        )
     }
 
     /// The one door of an objective's flow. Returns whether it changed.
-    pub(crate) fn step_objective(&mut self, id: &ObjectiveId, input: FlowInput, by: &str) -> Result<(Objective, bool)> {
+    pub(crate) fn step_objective(
+        &mut self,
+        id: &ObjectiveId,
+        input: FlowInput,
+        by: &str,
+    ) -> Result<(Objective, bool)> {
         let mut objective = self.objective(id)?;
         let Ok(Step::To(next)) = objective.flow.step(input) else { return Ok((objective, false)) };
         objective.flow = next;
@@ -133,20 +156,38 @@ impl WriteTx<'_> {
     }
 
     /// Notes that an objective's last task ended.
-    pub(crate) fn end_objective(&mut self, objective: &Objective, status: ObjectiveStatus) -> Result<()> {
+    pub(crate) fn end_objective(
+        &mut self,
+        objective: &Objective,
+        status: ObjectiveStatus,
+    ) -> Result<()> {
         let now = self.now();
         self.conn()
             .prepare_cached("UPDATE objective SET ended_at = ?2 WHERE objective_id = ?1")
             .map_err(sql)?
             .execute((&objective.id, now))
             .map_err(sql)?;
-        self.tell_objective(EventKind::ObjectiveEnded, objective, json!({ "status": status, "title": objective.title }))
+        self.tell_objective(
+            EventKind::ObjectiveEnded,
+            objective,
+            json!({ "status": status, "title": objective.title }),
+        )
     }
 
-    fn tell_objective(&mut self, kind: EventKind, objective: &Objective, mut data: serde_json::Value) -> Result<()> {
+    fn tell_objective(
+        &mut self,
+        kind: EventKind,
+        objective: &Objective,
+        mut data: serde_json::Value,
+    ) -> Result<()> {
         if let Some(fields) = data.as_object_mut() {
             fields.insert("objective_id".to_owned(), json!(objective.id));
         }
-        self.emit(NewEvent { kind, project_id: Some(objective.project_id.clone()), agent_id: None, data })
+        self.emit(NewEvent {
+            kind,
+            project_id: Some(objective.project_id.clone()),
+            agent_id: None,
+            data,
+        })
     }
 }

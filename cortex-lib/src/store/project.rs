@@ -46,9 +46,15 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<Project> {
 impl ReadTx<'_> {
     /// Every project, oldest first.
     pub fn projects(&self) -> Result<Vec<Project>> {
-        let query = format!("SELECT {COLUMNS} FROM project WHERE removed_at IS NULL ORDER BY created_at, project_id");
+        let query = format!(
+            "SELECT {COLUMNS} FROM project WHERE removed_at IS NULL ORDER BY created_at, project_id"
+        );
         let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
-        statement.query_map([], from_row).map_err(sql)?.collect::<rusqlite::Result<_>>().map_err(sql)
+        statement
+            .query_map([], from_row)
+            .map_err(sql)?
+            .collect::<rusqlite::Result<_>>()
+            .map_err(sql)
     }
 
     /// One project.
@@ -57,9 +63,19 @@ impl ReadTx<'_> {
     ///
     /// `project.not_found`.
     pub fn project(&self, id: &ProjectId) -> Result<Project> {
-        let query = format!("SELECT {COLUMNS} FROM project WHERE project_id = ?1 AND removed_at IS NULL");
-        let found = self.conn().prepare_cached(&query).map_err(sql)?.query_row([id], from_row).optional().map_err(sql)?;
-        found.ok_or_else(|| Error::new(Code::ProjectNotFound, format!("there is no project {id}")).with("project_id", id.as_str()))
+        let query =
+            format!("SELECT {COLUMNS} FROM project WHERE project_id = ?1 AND removed_at IS NULL");
+        let found = self
+            .conn()
+            .prepare_cached(&query)
+            .map_err(sql)?
+            .query_row([id], from_row)
+            .optional()
+            .map_err(sql)?;
+        found.ok_or_else(|| {
+            Error::new(Code::ProjectNotFound, format!("there is no project {id}"))
+                .with("project_id", id.as_str())
+        })
     }
 }
 
@@ -127,9 +143,11 @@ impl WriteTx<'_> {
             .optional()
             .map_err(sql)?;
         match taken {
-            Some(id) if but != Some(&id) => {
-                Err(Error::new(Code::ProjectNameTaken, format!("project {id} has the name {name:?}")).with("project_id", id.as_str()))
-            }
+            Some(id) if but != Some(&id) => Err(Error::new(
+                Code::ProjectNameTaken,
+                format!("project {id} has the name {name:?}"),
+            )
+            .with("project_id", id.as_str())),
             Some(_) | None => Ok(()),
         }
     }
@@ -142,5 +160,7 @@ impl WriteTx<'_> {
 
 /// A path as it is stored. Roots that are not UTF-8 are refused where they come in.
 fn text_of(path: &Path) -> Result<&str> {
-    path.to_str().ok_or_else(|| Error::new(Code::ProjectInvalidRoot, format!("{} is not valid UTF-8", path.display())))
+    path.to_str().ok_or_else(|| {
+        Error::new(Code::ProjectInvalidRoot, format!("{} is not valid UTF-8", path.display()))
+    })
 }

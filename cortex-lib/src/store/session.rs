@@ -29,7 +29,8 @@ pub struct SessionRow {
     pub ended_at: Option<Timestamp>,
 }
 
-const COLUMNS: &str = "session_id, agent_id, runtime_id, native_session_id, pid, resumed, started_at, ended_at";
+const COLUMNS: &str =
+    "session_id, agent_id, runtime_id, native_session_id, pid, resumed, started_at, ended_at";
 
 fn from_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow {
@@ -48,49 +49,92 @@ impl ReadTx<'_> {
     /// One session, if it was ever begun.
     pub fn session(&self, id: &SessionId) -> Result<Option<SessionRow>> {
         let query = format!("SELECT {COLUMNS} FROM session WHERE session_id = ?1");
-        self.conn().prepare_cached(&query).map_err(sql)?.query_row([id], from_row).optional().map_err(sql)
+        self.conn()
+            .prepare_cached(&query)
+            .map_err(sql)?
+            .query_row([id], from_row)
+            .optional()
+            .map_err(sql)
     }
 
     /// Sessions without an end, oldest first.
     pub fn live_sessions(&self) -> Result<Vec<SessionRow>> {
-        let query = format!("SELECT {COLUMNS} FROM session WHERE ended_at IS NULL ORDER BY started_at, session_id");
+        let query = format!(
+            "SELECT {COLUMNS} FROM session WHERE ended_at IS NULL ORDER BY started_at, session_id"
+        );
         let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
-        statement.query_map([], from_row).map_err(sql)?.collect::<rusqlite::Result<_>>().map_err(sql)
+        statement
+            .query_map([], from_row)
+            .map_err(sql)?
+            .collect::<rusqlite::Result<_>>()
+            .map_err(sql)
     }
 
     /// How many sessions live.
     pub fn live_session_count(&self) -> Result<u32> {
-        let mut statement = self.conn().prepare_cached("SELECT count(*) FROM session WHERE ended_at IS NULL").map_err(sql)?;
+        let mut statement = self
+            .conn()
+            .prepare_cached("SELECT count(*) FROM session WHERE ended_at IS NULL")
+            .map_err(sql)?;
         statement.query_row([], |row| row.get(0)).map_err(sql)
     }
 
     /// The live session whose credential has this hash.
     pub fn session_by_token(&self, hash: &SecretHash) -> Result<Option<SessionRow>> {
-        let query = format!("SELECT {COLUMNS} FROM session WHERE token_hash = ?1 AND ended_at IS NULL");
-        self.conn().prepare_cached(&query).map_err(sql)?.query_row([hash.as_bytes()], from_row).optional().map_err(sql)
+        let query =
+            format!("SELECT {COLUMNS} FROM session WHERE token_hash = ?1 AND ended_at IS NULL");
+        self.conn()
+            .prepare_cached(&query)
+            .map_err(sql)?
+            .query_row([hash.as_bytes()], from_row)
+            .optional()
+            .map_err(sql)
     }
 }
 
 impl WriteTx<'_> {
     /// Begins a session.
-    pub(crate) fn insert_session(&mut self, id: &SessionId, agent_id: &AgentId, runtime_id: &RuntimeId) -> Result<()> {
+    pub(crate) fn insert_session(
+        &mut self,
+        id: &SessionId,
+        agent_id: &AgentId,
+        runtime_id: &RuntimeId,
+    ) -> Result<()> {
         let query = "INSERT INTO session (session_id, agent_id, runtime_id, started_at) VALUES (?1, ?2, ?3, ?4)";
         let now = self.now();
-        self.conn().prepare_cached(query).map_err(sql)?.execute((id, agent_id, runtime_id, now)).map_err(sql)?;
+        self.conn()
+            .prepare_cached(query)
+            .map_err(sql)?
+            .execute((id, agent_id, runtime_id, now))
+            .map_err(sql)?;
         Ok(())
     }
 
     /// Keeps the hash of a session's credential.
     pub fn set_session_token(&mut self, id: &SessionId, hash: &SecretHash) -> Result<()> {
         let query = "UPDATE session SET token_hash = ?2 WHERE session_id = ?1";
-        self.conn().prepare_cached(query).map_err(sql)?.execute((id, hash.as_bytes())).map_err(sql)?;
+        self.conn()
+            .prepare_cached(query)
+            .map_err(sql)?
+            .execute((id, hash.as_bytes()))
+            .map_err(sql)?;
         Ok(())
     }
 
     /// Keeps what became known when a session opened.
-    pub fn set_session_facts(&mut self, id: &SessionId, native: Option<&str>, pid: Option<u32>, resumed: bool) -> Result<()> {
+    pub fn set_session_facts(
+        &mut self,
+        id: &SessionId,
+        native: Option<&str>,
+        pid: Option<u32>,
+        resumed: bool,
+    ) -> Result<()> {
         let query = "UPDATE session SET native_session_id = ?2, pid = ?3, resumed = ?4 WHERE session_id = ?1";
-        self.conn().prepare_cached(query).map_err(sql)?.execute((id, native, pid, resumed)).map_err(sql)?;
+        self.conn()
+            .prepare_cached(query)
+            .map_err(sql)?
+            .execute((id, native, pid, resumed))
+            .map_err(sql)?;
         self.set_native_session(id, native)
     }
 

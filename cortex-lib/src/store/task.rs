@@ -176,22 +176,41 @@ impl ReadTx<'_> {
     /// `task.not_found`.
     pub fn task(&self, id: &TaskId) -> Result<Task> {
         let query = format!("SELECT {COLUMNS} FROM task WHERE task_id = ?1");
-        let found = self.conn().prepare_cached(&query).map_err(sql)?.query_row([id], from_row).optional().map_err(sql)?;
-        found.ok_or_else(|| Error::new(Code::TaskNotFound, format!("there is no task {id}")).with("task_id", id.as_str()))
+        let found = self
+            .conn()
+            .prepare_cached(&query)
+            .map_err(sql)?
+            .query_row([id], from_row)
+            .optional()
+            .map_err(sql)?;
+        found.ok_or_else(|| {
+            Error::new(Code::TaskNotFound, format!("there is no task {id}"))
+                .with("task_id", id.as_str())
+        })
     }
 
     /// The tasks of an objective in their order.
     pub fn tasks_of(&self, objective: &ObjectiveId) -> Result<Vec<Task>> {
         let query = format!("SELECT {COLUMNS} FROM task WHERE objective_id = ?1 ORDER BY position");
         let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
-        statement.query_map([objective], from_row).map_err(sql)?.collect::<rusqlite::Result<_>>().map_err(sql)
+        statement
+            .query_map([objective], from_row)
+            .map_err(sql)?
+            .collect::<rusqlite::Result<_>>()
+            .map_err(sql)
     }
 
     /// Tasks that have not ended, pinned to an agent.
     pub fn open_tasks_pinned_to(&self, agent: &AgentId) -> Result<Vec<Task>> {
-        let query = format!("SELECT {COLUMNS} FROM task WHERE pinned = ?1 AND ended_at IS NULL ORDER BY created_at, position");
+        let query = format!(
+            "SELECT {COLUMNS} FROM task WHERE pinned = ?1 AND ended_at IS NULL ORDER BY created_at, position"
+        );
         let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
-        statement.query_map([agent], from_row).map_err(sql)?.collect::<rusqlite::Result<_>>().map_err(sql)
+        statement
+            .query_map([agent], from_row)
+            .map_err(sql)?
+            .collect::<rusqlite::Result<_>>()
+            .map_err(sql)
     }
 }
 
@@ -229,7 +248,12 @@ impl WriteTx<'_> {
     /// # Errors
     ///
     /// `task.not_found`, `task.state_conflict`, `attempt.stale`.
-    pub(crate) fn step_task(&mut self, id: &TaskId, input: TaskInput, edit: impl FnOnce(&mut Task)) -> Result<(Task, bool)> {
+    pub(crate) fn step_task(
+        &mut self,
+        id: &TaskId,
+        input: TaskInput,
+        edit: impl FnOnce(&mut Task),
+    ) -> Result<(Task, bool)> {
         let mut task = self.task(id)?;
         let next = match task.state.step(input) {
             Ok(Step::To(next)) => next,
@@ -257,7 +281,12 @@ impl WriteTx<'_> {
             "task_id": task.id, "objective_id": task.objective_id, "key": task.spec.key,
             "from": from, "to": status, "cause": cause,
         });
-        self.emit(NewEvent { kind: EventKind::TaskChanged, project_id: Some(task.project_id.clone()), agent_id: None, data })?;
+        self.emit(NewEvent {
+            kind: EventKind::TaskChanged,
+            project_id: Some(task.project_id.clone()),
+            agent_id: None,
+            data,
+        })?;
         Ok((task, true))
     }
 
@@ -293,10 +322,14 @@ impl WriteTx<'_> {
 fn conflict(task: &Task, refusal: Refusal) -> Error {
     let status = task.state.phase.status().as_str();
     let error = match refusal {
-        Refusal::WrongState => {
-            Error::new(Code::TaskStateConflict, format!("task {} is {status}: its state forbids that", task.spec.key))
-        }
-        Refusal::Stale => Error::new(Code::AttemptStale, format!("that attempt of task {} is over", task.spec.key)),
+        Refusal::WrongState => Error::new(
+            Code::TaskStateConflict,
+            format!("task {} is {status}: its state forbids that", task.spec.key),
+        ),
+        Refusal::Stale => Error::new(
+            Code::AttemptStale,
+            format!("that attempt of task {} is over", task.spec.key),
+        ),
     };
     error.with("task_id", task.id.as_str()).with("status", status)
 }

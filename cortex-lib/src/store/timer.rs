@@ -41,13 +41,15 @@ impl Timer {
 impl ReadTx<'_> {
     /// When the next timer is due.
     pub fn next_timer(&self) -> Result<Option<Timestamp>> {
-        let mut statement = self.conn().prepare_cached("SELECT min(due_at) FROM timer").map_err(sql)?;
+        let mut statement =
+            self.conn().prepare_cached("SELECT min(due_at) FROM timer").map_err(sql)?;
         statement.query_row([], |row| row.get(0)).map_err(sql)
     }
 
     /// The timers that are due at `at`, the earliest first.
     pub fn due_timers(&self, at: Timestamp) -> Result<Vec<Timer>> {
-        let query = "SELECT subject, kind FROM timer WHERE due_at <= ?1 ORDER BY due_at, subject, kind";
+        let query =
+            "SELECT subject, kind FROM timer WHERE due_at <= ?1 ORDER BY due_at, subject, kind";
         let mut statement = self.conn().prepare_cached(query).map_err(sql)?;
         let rows = statement.query_map([at], Timer::from_row).map_err(sql)?;
         rows.filter_map(rusqlite::Result::transpose).collect::<rusqlite::Result<_>>().map_err(sql)
@@ -60,7 +62,11 @@ impl WriteTx<'_> {
         let (subject, kind) = timer.columns();
         let query = "INSERT INTO timer (subject, kind, due_at) VALUES (?1, ?2, ?3)
                      ON CONFLICT (subject, kind) DO UPDATE SET due_at = excluded.due_at";
-        self.conn().prepare_cached(query).map_err(sql)?.execute((subject, kind, due_at)).map_err(sql)?;
+        self.conn()
+            .prepare_cached(query)
+            .map_err(sql)?
+            .execute((subject, kind, due_at))
+            .map_err(sql)?;
         Ok(())
     }
 
@@ -73,7 +79,11 @@ impl WriteTx<'_> {
 
     /// Takes every timer of an attempt or a turn away.
     pub(crate) fn clear_timers_of(&mut self, subject: &str) -> Result<()> {
-        self.conn().prepare_cached("DELETE FROM timer WHERE subject = ?1").map_err(sql)?.execute([subject]).map_err(sql)?;
+        self.conn()
+            .prepare_cached("DELETE FROM timer WHERE subject = ?1")
+            .map_err(sql)?
+            .execute([subject])
+            .map_err(sql)?;
         Ok(())
     }
 }

@@ -43,14 +43,25 @@ impl ReadTx<'_> {
     /// One direct turn.
     pub fn direct_turn(&self, id: &TurnId) -> Result<Option<DirectTurn>> {
         let query = format!("SELECT {COLUMNS} FROM turn WHERE turn_id = ?1");
-        self.conn().prepare_cached(&query).map_err(sql)?.query_row([id], from_row).optional().map_err(sql)
+        self.conn()
+            .prepare_cached(&query)
+            .map_err(sql)?
+            .query_row([id], from_row)
+            .optional()
+            .map_err(sql)
     }
 
     /// Direct turns that are not over.
     pub fn live_direct_turns(&self) -> Result<Vec<DirectTurn>> {
-        let query = format!("SELECT {COLUMNS} FROM turn WHERE ended_at IS NULL ORDER BY started_at, turn_id");
+        let query = format!(
+            "SELECT {COLUMNS} FROM turn WHERE ended_at IS NULL ORDER BY started_at, turn_id"
+        );
         let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
-        statement.query_map([], from_row).map_err(sql)?.collect::<rusqlite::Result<_>>().map_err(sql)
+        statement
+            .query_map([], from_row)
+            .map_err(sql)?
+            .collect::<rusqlite::Result<_>>()
+            .map_err(sql)
     }
 }
 
@@ -62,7 +73,14 @@ impl WriteTx<'_> {
         self.conn()
             .prepare_cached(query)
             .map_err(sql)?
-            .execute((&turn.id, &turn.agent_id, &turn.session_id, &turn.text, Json(turn.state), now))
+            .execute((
+                &turn.id,
+                &turn.agent_id,
+                &turn.session_id,
+                &turn.text,
+                Json(turn.state),
+                now,
+            ))
             .map_err(sql)?;
         Ok(())
     }

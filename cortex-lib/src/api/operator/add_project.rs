@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use std::path::{Path, PathBuf};
 
-use crate::api::{Access, Command, Effect, Granted};
 use crate::api::reply::ProjectReply;
+use crate::api::{Access, Command, Effect, Granted};
 use crate::domain::verification::Verification;
 use crate::error::{Code, Error, Problem, Result};
 use crate::ids::ProjectId;
@@ -29,11 +29,17 @@ pub struct AddProject {
 /// The folder by its one true name: a link and what it points to are the same project.
 fn canonical(root: &Path) -> Result<PathBuf> {
     if !root.is_absolute() {
-        return Err(Error::invalid(Code::InvalidArguments, vec![Problem::new("root", "must be an absolute path")]));
+        return Err(Error::invalid(
+            Code::InvalidArguments,
+            vec![Problem::new("root", "must be an absolute path")],
+        ));
     }
     let invalid = |why: &dyn std::fmt::Display| {
-        Error::new(Code::ProjectInvalidRoot, format!("{} cannot be a project: {why}", root.display()))
-            .remedy("Give an existing folder.")
+        Error::new(
+            Code::ProjectInvalidRoot,
+            format!("{} cannot be a project: {why}", root.display()),
+        )
+        .remedy("Give an existing folder.")
     };
     let canonical = dunce::canonicalize(root).map_err(|error| invalid(&error))?;
     if !canonical.is_dir() {

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Access, Command, Effect, Granted};
 use crate::api::tool::list_runtimes::RuntimeList;
 use crate::api::view::RuntimeView;
+use crate::api::{Access, Command, Effect, Granted};
 use crate::error::{Code, Error, Result};
 
 /// Look at every runtime now and wait for what is found: its program, its version, its login, and what to do when it cannot start.
@@ -26,7 +26,8 @@ impl Command for CheckRuntimes {
             let stopped = || Error::new(Code::CoreStopped, "the core has stopped");
             Ok(RuntimeView::of(runtime, core.check_health(runtime).await.ok_or_else(stopped)?))
         });
-        let runtimes = futures_util::future::join_all(checks).await.into_iter().collect::<Result<_>>()?;
+        let runtimes =
+            futures_util::future::join_all(checks).await.into_iter().collect::<Result<_>>()?;
         Ok(RuntimeList { runtimes })
     }
 }

@@ -30,7 +30,8 @@ impl Command for RemoveAgent {
     const NAME: &'static str = "remove_agent";
     const ACCESS: Access = Access::USER;
     const EFFECT: Effect = Effect::WritesOnce;
-    const ERRORS: &'static [Code] = &[Code::AgentNotFound, Code::AgentStateConflict, Code::AgentInUse];
+    const ERRORS: &'static [Code] =
+        &[Code::AgentNotFound, Code::AgentStateConflict, Code::AgentInUse];
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let id = self.agent_id.clone();

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Access, Command, Effect, Granted};
 use crate::api::reply::ProjectReply;
+use crate::api::{Access, Command, Effect, Granted};
 use crate::error::{Code, Result};
 use crate::ids::ProjectId;
 

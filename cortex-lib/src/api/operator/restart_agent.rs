@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Access, Command, Effect, Granted};
 use crate::api::reply::AgentReply;
 use crate::api::tool::{StartAgent, StopAgent};
+use crate::api::{Access, Command, Effect, Granted};
 use crate::domain::agent::AgentStatus;
 use crate::error::{Code, Error, Result};
 use crate::ids::AgentId;
@@ -23,13 +23,31 @@ impl Command for RestartAgent {
     const NAME: &'static str = "restart_agent";
     const ACCESS: Access = Access::USER;
     const EFFECT: Effect = Effect::Writes;
-    const ERRORS: &'static [Code] = &[Code::AgentNotFound, Code::AgentStateConflict, Code::AgentStartCancelled, Code::AgentOrchestratorNeedsStructured, Code::ProjectInvalidRoot, Code::ResourceLimitReached, Code::RuntimeNotFound, Code::RuntimeNotInstalled, Code::RuntimeNotLoggedIn, Code::RuntimeStartFailed, Code::RuntimeStartTimedOut, Code::RuntimeCapabilityMissing, Code::RuntimeProtocol, Code::RuntimeSessionEnded, Code::DataDirUnusable];
+    const ERRORS: &'static [Code] = &[
+        Code::AgentNotFound,
+        Code::AgentStateConflict,
+        Code::AgentStartCancelled,
+        Code::AgentOrchestratorNeedsStructured,
+        Code::ProjectInvalidRoot,
+        Code::ResourceLimitReached,
+        Code::RuntimeNotFound,
+        Code::RuntimeNotInstalled,
+        Code::RuntimeNotLoggedIn,
+        Code::RuntimeStartFailed,
+        Code::RuntimeStartTimedOut,
+        Code::RuntimeCapabilityMissing,
+        Code::RuntimeProtocol,
+        Code::RuntimeSessionEnded,
+        Code::DataDirUnusable,
+    ];
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let agent = cx.core().store().read(|tx| cx.agent(tx, &self.agent_id))?;
         if agent.state.status() == AgentStatus::Stopping {
             let message = format!("agent {} is STOPPING", agent.name);
-            return Err(Error::new(Code::AgentStateConflict, message).remedy("Wait until it has stopped.").with("agent_id", agent.id.as_str()));
+            return Err(Error::new(Code::AgentStateConflict, message)
+                .remedy("Wait until it has stopped.")
+                .with("agent_id", agent.id.as_str()));
         }
         StopAgent { agent_id: self.agent_id.clone() }.call(cx).await?;
         StartAgent { agent_id: self.agent_id }.call(cx).await

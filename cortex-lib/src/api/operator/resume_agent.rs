@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Access, Command, Effect, Granted};
 use crate::api::reply::AgentReply;
+use crate::api::{Access, Command, Effect, Granted};
 use crate::domain::agent::AgentInput;
 use crate::error::{Code, Result};
 use crate::ids::AgentId;
@@ -27,7 +27,10 @@ impl Command for ResumeAgent {
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let id = self.agent_id.clone();
-        cx.core().store().write(move |tx| tx.step_agent(&id, AgentInput::Resume, &Why::Because("resume"))).await?;
+        cx.core()
+            .store()
+            .write(move |tx| tx.step_agent(&id, AgentInput::Resume, &Why::Because("resume")))
+            .await?;
         cx.agent_reply(&self.agent_id)
     }
 }

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Access, Caller, Command, Effect, Granted, Tool};
 use crate::api::reply::AgentReply;
+use crate::api::{Access, Caller, Command, Effect, Granted, Tool};
 use crate::domain::agent::{AgentState, Interaction, Role, Wanted};
 use crate::domain::capability::Capability;
 use crate::domain::usage::Usage;
@@ -46,7 +46,11 @@ fn yes() -> bool {
 }
 
 /// Refuses what the runtime cannot do before anything is kept.
-pub(super) fn check_abilities(runtime: &RuntimeInfo, role: Role, model: Option<&str>) -> Result<()> {
+pub(super) fn check_abilities(
+    runtime: &RuntimeInfo,
+    role: Role,
+    model: Option<&str>,
+) -> Result<()> {
     let lacks = |capability| !runtime.capabilities.contains(&capability);
     let missing = if model.is_some() && lacks(Capability::ModelSelection) {
         Capability::ModelSelection
@@ -64,7 +68,12 @@ impl Command for CreateAgent {
     const NAME: &'static str = "create_agent";
     const ACCESS: Access = Access::SESSIONS_TOO;
     const EFFECT: Effect = Effect::Writes;
-    const ERRORS: &'static [Code] = &[Code::ProjectNotFound, Code::RuntimeNotFound, Code::RuntimeCapabilityMissing, Code::AgentNameTaken];
+    const ERRORS: &'static [Code] = &[
+        Code::ProjectNotFound,
+        Code::RuntimeNotFound,
+        Code::RuntimeCapabilityMissing,
+        Code::AgentNameTaken,
+    ];
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let project = cx.core().store().read(|tx| tx.project(&self.project_id));

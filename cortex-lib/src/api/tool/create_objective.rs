@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::api::reply::ObjectiveReply;
+use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::domain::plan::TaskSpec;
 use crate::error::{Code, Result};
 use crate::ids::ProjectId;
@@ -29,12 +29,23 @@ impl Command for CreateObjective {
     const NAME: &'static str = "create_objective";
     const ACCESS: Access = Access::USER;
     const EFFECT: Effect = Effect::Writes;
-    const ERRORS: &'static [Code] = &[Code::ProjectNotFound, Code::InvalidObjective, Code::TaskUnknownDependency, Code::TaskDependencyCycle];
+    const ERRORS: &'static [Code] = &[
+        Code::ProjectNotFound,
+        Code::InvalidObjective,
+        Code::TaskUnknownDependency,
+        Code::TaskDependencyCycle,
+    ];
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let capabilities = cx.core().board_facts().capabilities;
-        let new = NewObjective { project_id: self.project_id, title: self.title, tasks: self.tasks, by: "user".to_owned() };
-        let objective = cx.core().store().write(move |tx| tx.create_objective(new, &capabilities)).await?;
+        let new = NewObjective {
+            project_id: self.project_id,
+            title: self.title,
+            tasks: self.tasks,
+            by: "user".to_owned(),
+        };
+        let objective =
+            cx.core().store().write(move |tx| tx.create_objective(new, &capabilities)).await?;
         cx.objective_reply(&objective.id)
     }
 }

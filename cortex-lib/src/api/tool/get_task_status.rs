@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::api::reply::TaskReply;
+use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::error::{Code, Result};
 use crate::ids::TaskId;
 

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Access, Command, Effect, Granted, Tool};
 use super::send_message::structured;
 use crate::api::view::AgentView;
+use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::domain::capability::Capability;
 use crate::error::{Code, Error, Result};
 use crate::ids::AgentId;
@@ -34,7 +34,13 @@ impl Command for InterruptAgent {
     const NAME: &'static str = "interrupt_agent";
     const ACCESS: Access = Access::USER;
     const EFFECT: Effect = Effect::WritesOnce;
-    const ERRORS: &'static [Code] = &[Code::AgentNotFound, Code::AgentStateConflict, Code::RuntimeNotFound, Code::RuntimeCapabilityMissing, Code::RuntimeUnsupportedInTerminalMode];
+    const ERRORS: &'static [Code] = &[
+        Code::AgentNotFound,
+        Code::AgentStateConflict,
+        Code::RuntimeNotFound,
+        Code::RuntimeCapabilityMissing,
+        Code::RuntimeUnsupportedInTerminalMode,
+    ];
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let core = cx.core();

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::api::view::AgentView;
+use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::error::{Code, Error, Result};
 use crate::ids::ProjectId;
 
@@ -38,11 +38,15 @@ impl Command for ListAgents {
                 // Another project's agents are not there for a session, and neither is the project.
                 let project = tx.project(id)?;
                 if !cx.sees(&project.id) {
-                    return Err(Error::new(Code::ProjectNotFound, format!("there is no project {id}")));
+                    return Err(Error::new(
+                        Code::ProjectNotFound,
+                        format!("there is no project {id}"),
+                    ));
                 }
             }
             let agents = tx.agents(self.project_id.as_ref().or(cx.project_scope()))?;
-            let agents = agents.into_iter().map(|agent| AgentView::of(agent, tx)).collect::<Result<_>>()?;
+            let agents =
+                agents.into_iter().map(|agent| AgentView::of(agent, tx)).collect::<Result<_>>()?;
             Ok(AgentList { agents })
         })
     }

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::api::view::ProjectView;
+use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::error::{Code, Result};
 
 /// List the projects registered in Cortex. Use it to find the project_id that create_agent and create_objective need.

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::api::view::RuntimeView;
+use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::error::{Code, Result};
 
 /// List the runtimes agents can run on: the runtime_id that create_agent needs, what each one can do and whether it can start now, with a remediation when it cannot.
@@ -30,7 +30,8 @@ impl Command for ListRuntimes {
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let core = cx.core();
-        let runtimes = core.runtimes().values().map(|runtime| RuntimeView::of(runtime, core.health(runtime)));
+        let runtimes =
+            core.runtimes().values().map(|runtime| RuntimeView::of(runtime, core.health(runtime)));
         Ok(RuntimeList { runtimes: runtimes.collect() })
     }
 }

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::api::view::{Detail, ObjectiveView};
+use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::domain::schedule;
 use crate::error::{Code, Result};
 use crate::limits::ENDED_OBJECTIVES_LISTED_MAX;
@@ -32,12 +32,16 @@ impl Command for ListTasks {
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let core = cx.core();
-        let (facts, settings, steady) = (core.board_facts(), core.settings(), core.store().steady());
+        let (facts, settings, steady) =
+            (core.board_facts(), core.settings(), core.store().steady());
         core.store().read(|tx| {
             let waits = schedule::plan(&tx.board(&facts)?, steady).waits;
             let objectives = tx.objectives(cx.project_scope(), ENDED_OBJECTIVES_LISTED_MAX)?;
-            let view = |objective| ObjectiveView::of(objective, &waits, &settings, Detail::Listed, tx);
-            Ok(ObjectiveList { objectives: objectives.into_iter().map(view).collect::<Result<_>>()? })
+            let view =
+                |objective| ObjectiveView::of(objective, &waits, &settings, Detail::Listed, tx);
+            Ok(ObjectiveList {
+                objectives: objectives.into_iter().map(view).collect::<Result<_>>()?,
+            })
         })
     }
 }

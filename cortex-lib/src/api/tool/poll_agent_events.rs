@@ -60,7 +60,10 @@ impl Command for PollAgentEvents {
         if let Some(id) = &self.agent_id {
             core.store().read(|tx| cx.agent(tx, id))?;
         }
-        let filter = AgentEventFilter { project_id: cx.project_scope().cloned(), agent_id: self.agent_id.clone() };
+        let filter = AgentEventFilter {
+            project_id: cx.project_scope().cloned(),
+            agent_id: self.agent_id.clone(),
+        };
         let look = |tx: &ReadTx<'_>| tx.agent_events(&filter, self.after, usize::from(self.limit));
         let wait = Duration::from_millis(self.wait_ms.into()).min(POLL_WAIT_MAX);
         let found = core

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::api::reply::TaskReply;
+use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::error::{Code, Result};
 use crate::ids::{AttemptId, TaskId};
 use crate::progress::Decided;
@@ -34,7 +34,8 @@ impl Command for RetryTask {
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let id = self.task_id.clone();
-        let decided = Decided { by: "user".to_owned(), reason: self.reason, execution_id: self.execution_id };
+        let decided =
+            Decided { by: "user".to_owned(), reason: self.reason, execution_id: self.execution_id };
         cx.core().store().write(move |tx| tx.retry_task(&id, &decided)).await?;
         cx.task_reply(&self.task_id)
     }

@@ -39,7 +39,8 @@ pub(super) fn structured(agent: &Agent) -> Result<()> {
         Interaction::Structured => Ok(()),
         Interaction::Terminal => {
             let message = format!("agent {} is in terminal mode and has no turns", agent.name);
-            Err(Error::new(Code::RuntimeUnsupportedInTerminalMode, message).with("agent_id", agent.id.as_str()))
+            Err(Error::new(Code::RuntimeUnsupportedInTerminalMode, message)
+                .with("agent_id", agent.id.as_str()))
         }
     }
 }
@@ -49,7 +50,17 @@ impl Command for SendMessage {
     const NAME: &'static str = "send_message";
     const ACCESS: Access = Access::USER;
     const EFFECT: Effect = Effect::Writes;
-    const ERRORS: &'static [Code] = &[Code::AgentNotFound, Code::AgentStateConflict, Code::RuntimeUnsupportedInTerminalMode, Code::RuntimeTurnInProgress, Code::RuntimeSessionEnded, Code::RuntimeStartFailed, Code::RuntimeProtocol, Code::RuntimeRefused, Code::RuntimeNotLoggedIn];
+    const ERRORS: &'static [Code] = &[
+        Code::AgentNotFound,
+        Code::AgentStateConflict,
+        Code::RuntimeUnsupportedInTerminalMode,
+        Code::RuntimeTurnInProgress,
+        Code::RuntimeSessionEnded,
+        Code::RuntimeStartFailed,
+        Code::RuntimeProtocol,
+        Code::RuntimeRefused,
+        Code::RuntimeNotLoggedIn,
+    ];
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let core = cx.core();
@@ -60,12 +71,16 @@ impl Command for SendMessage {
             .wait_for(START_TIMEOUT, |tx| {
                 Ok(match tx.direct_turn(&turn.id)? {
                     Some(turn) if turn.state == TurnState::Sending => None,
-                    Some(DirectTurn { failure: Some(wire), .. }) => Some(Err(Error::from_wire(&wire))),
+                    Some(DirectTurn { failure: Some(wire), .. }) => {
+                        Some(Err(Error::from_wire(&wire)))
+                    }
                     Some(_) | None => Some(Ok(())),
                 })
             })
             .await?;
-        sent.unwrap_or_else(|| Err(Error::new(Code::RuntimeProtocol, "the runtime did not accept the message in time")))?;
+        sent.unwrap_or_else(|| {
+            Err(Error::new(Code::RuntimeProtocol, "the runtime did not accept the message in time"))
+        })?;
         Ok(Delivered { agent_id: self.agent_id, delivered: true })
     }
 }

@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::api::reply::AgentReply;
+use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::domain::agent::AgentStatus;
 use crate::error::{Code, Error, Result};
 use crate::ids::{AgentId, SessionId};
@@ -32,7 +32,9 @@ fn settled(tx: &ReadTx<'_>, id: &AgentId, session: &SessionId) -> Result<Option<
                 .remedy(failure.remediation)
                 .with("agent_id", id.as_str())
                 .correlated(|| failure.correlation_id),
-            None => Error::new(Code::RuntimeStartFailed, format!("agent {} did not start", agent.name)),
+            None => {
+                Error::new(Code::RuntimeStartFailed, format!("agent {} did not start", agent.name))
+            }
         })),
         _ => {
             let message = format!("agent {} was stopped while it started", agent.name);
@@ -46,7 +48,23 @@ impl Command for StartAgent {
     const NAME: &'static str = "start_agent";
     const ACCESS: Access = Access::USER_OR_ORCHESTRATOR;
     const EFFECT: Effect = Effect::WritesOnce;
-    const ERRORS: &'static [Code] = &[Code::AgentNotFound, Code::AgentStateConflict, Code::AgentStartCancelled, Code::AgentOrchestratorNeedsStructured, Code::ProjectInvalidRoot, Code::ResourceLimitReached, Code::RuntimeNotFound, Code::RuntimeNotInstalled, Code::RuntimeNotLoggedIn, Code::RuntimeStartFailed, Code::RuntimeStartTimedOut, Code::RuntimeCapabilityMissing, Code::RuntimeProtocol, Code::RuntimeSessionEnded, Code::DataDirUnusable];
+    const ERRORS: &'static [Code] = &[
+        Code::AgentNotFound,
+        Code::AgentStateConflict,
+        Code::AgentStartCancelled,
+        Code::AgentOrchestratorNeedsStructured,
+        Code::ProjectInvalidRoot,
+        Code::ResourceLimitReached,
+        Code::RuntimeNotFound,
+        Code::RuntimeNotInstalled,
+        Code::RuntimeNotLoggedIn,
+        Code::RuntimeStartFailed,
+        Code::RuntimeStartTimedOut,
+        Code::RuntimeCapabilityMissing,
+        Code::RuntimeProtocol,
+        Code::RuntimeSessionEnded,
+        Code::DataDirUnusable,
+    ];
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let core = cx.core();
@@ -63,7 +81,9 @@ impl Command for StartAgent {
         if !was_live && let Some(session) = started.state.session() {
             let wait = START_TIMEOUT.saturating_mul(2).saturating_add(CLOSE_GRACE);
             let settled = core.wait_for(wait, |tx| settled(tx, &self.agent_id, session)).await?;
-            settled.unwrap_or_else(|| Err(Error::new(Code::RuntimeStartTimedOut, "the agent did not get ready in time")))?;
+            settled.unwrap_or_else(|| {
+                Err(Error::new(Code::RuntimeStartTimedOut, "the agent did not get ready in time"))
+            })?;
         }
         cx.agent_reply(&self.agent_id)
     }

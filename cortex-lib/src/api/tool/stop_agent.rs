@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::api::reply::AgentReply;
+use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::domain::agent::AgentStatus;
 use crate::error::{Code, Result};
 use crate::ids::AgentId;
@@ -35,7 +35,8 @@ impl Command for StopAgent {
         if before.state.status() != AgentStatus::Stopping {
             let wait = CLOSE_GRACE.saturating_mul(3);
             core.wait_for(wait, |tx| {
-                Ok((tx.agent(&self.agent_id)?.state.status() != AgentStatus::Stopping).then_some(()))
+                Ok((tx.agent(&self.agent_id)?.state.status() != AgentStatus::Stopping)
+                    .then_some(()))
             })
             .await?;
         }

@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Access, Command, Effect, Granted, Tool, present};
 use super::create_agent::check_abilities;
 use crate::api::reply::AgentReply;
+use crate::api::{Access, Command, Effect, Granted, Tool, present};
 use crate::error::{Code, Error, Result};
 use crate::ids::{AgentId, RuntimeId};
 use crate::store::Agent;
@@ -43,7 +43,9 @@ pub struct UpdateAgent {
 impl UpdateAgent {
     /// The agent as it will be.
     fn applied_to(&self, mut agent: Agent) -> Agent {
-        if let Some(runtime) = self.runtime_id.clone().filter(|runtime| *runtime != agent.runtime_id) {
+        if let Some(runtime) =
+            self.runtime_id.clone().filter(|runtime| *runtime != agent.runtime_id)
+        {
             // A session of another runtime cannot be gone on with, and its models are others.
             (agent.runtime_id, agent.model, agent.native_session_id) = (runtime, None, None);
         }
@@ -60,19 +62,30 @@ impl Command for UpdateAgent {
     const NAME: &'static str = "update_agent";
     const ACCESS: Access = Access::USER_OR_ORCHESTRATOR;
     const EFFECT: Effect = Effect::Writes;
-    const ERRORS: &'static [Code] = &[Code::AgentNotFound, Code::AgentStateConflict, Code::AgentNameTaken, Code::RuntimeNotFound, Code::RuntimeCapabilityMissing];
+    const ERRORS: &'static [Code] = &[
+        Code::AgentNotFound,
+        Code::AgentStateConflict,
+        Code::AgentNameTaken,
+        Code::RuntimeNotFound,
+        Code::RuntimeCapabilityMissing,
+    ];
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let before = cx.core().store().read(|tx| cx.agent(tx, &self.agent_id))?;
         let id = self.agent_id.clone();
         let after = self.applied_to(before);
-        check_abilities(cx.core().runtime(&after.runtime_id)?.info(), after.role, after.model.as_deref())?;
+        check_abilities(
+            cx.core().runtime(&after.runtime_id)?.info(),
+            after.role,
+            after.model.as_deref(),
+        )?;
         cx.core()
             .store()
             .write(move |tx| {
                 let before = tx.agent(&self.agent_id)?;
                 if before.state.status().is_live() {
-                    let message = format!("agent {} is {}", before.name, before.state.status().as_str());
+                    let message =
+                        format!("agent {} is {}", before.name, before.state.status().as_str());
                     return Err(Error::new(Code::AgentStateConflict, message)
                         .remedy("Stop it first.")
                         .with("agent_id", before.id.as_str()));

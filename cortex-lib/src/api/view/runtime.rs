@@ -66,7 +66,8 @@ impl RuntimeView {
     pub(crate) fn of(runtime: &Arc<dyn Runtime>, known: KnownHealth) -> Self {
         let info = runtime.info();
         let report = known.report;
-        let field = |pick: fn(&crate::port::HealthReport) -> Option<String>| report.as_ref().and_then(pick);
+        let field =
+            |pick: fn(&crate::port::HealthReport) -> Option<String>| report.as_ref().and_then(pick);
         Self {
             runtime_id: info.id.clone(),
             name: info.name.clone(),

@@ -100,14 +100,19 @@ impl TaskView {
     ) -> Result<Self> {
         let mut attempts = Vec::new();
         for attempt in tx.attempts_of(&task.id)? {
-            let native = tx.session(&attempt.session_id)?.and_then(|session| session.native_session_id);
+            let native =
+                tx.session(&attempt.session_id)?.and_then(|session| session.native_session_id);
             attempts.push(AttemptView::of(attempt, native, detail));
         }
         let cut = |result: TaskResult| match detail {
             Detail::Full => result,
             Detail::Listed => {
                 let kept = head_and_tail(&result.text, LISTED_RESULT_BYTES_MAX);
-                TaskResult { text: kept.text, truncated: kept.truncated || result.truncated, ..result }
+                TaskResult {
+                    text: kept.text,
+                    truncated: kept.truncated || result.truncated,
+                    ..result
+                }
             }
         };
         let spec = task.spec;
