@@ -47,6 +47,8 @@ pub const START_TIMEOUT: Duration = Duration::from_mins(1);
 pub const RELEASE_GRACE: Duration = Duration::from_secs(30);
 /// A session that is told to close has this long before it is killed.
 pub const CLOSE_GRACE: Duration = Duration::from_secs(10);
+/// Pipes of a program whose tree is gone are read this long: only something that escaped still holds them.
+pub const DRAIN_MAX: Duration = Duration::from_secs(1);
 /// All of an orderly shutdown; then what is left is killed.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(15);
 /// How long a runtime's health counts as known.
