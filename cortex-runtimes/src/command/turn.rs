@@ -51,14 +51,9 @@ impl Run {
             let message = format!("the instruction could not be handed over: {error}");
             return failed(Cause::Error, message);
         }
-        // A start that is not waited for leaves nothing behind.
-        let owned = tokio::select! {
-            biased;
-            _ = stopped(&mut stops) => return TurnOutcome::Interrupted,
-            started = self.program(turn).spawn() => match started {
-                Ok(owned) => owned,
-                Err(error) => return failed(cause(&error), error.message().to_owned()),
-            },
+        let owned = match self.program(turn).spawn().await {
+            Ok(owned) => owned,
+            Err(error) => return failed(cause(&error), error.message().to_owned()),
         };
         let (mut printed, mut errors) = (Printed::new(), Tail::new(limits::STDERR_TAIL_BYTES_MAX));
         let gone = CancellationToken::new();
