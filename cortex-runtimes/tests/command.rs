@@ -1,6 +1,6 @@
 //! Programs as agents, with real shells.
 #![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "a test may stop")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test may stop")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -176,7 +176,7 @@ mod tests {
             attempt_id: AttemptId::new("a1"),
             cwd: cwd.to_owned(),
             commands,
-            timeout: Duration::from_secs(60),
+            timeout: Duration::from_mins(1),
         }
     }
 

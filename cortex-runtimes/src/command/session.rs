@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use cortex_lib::domain::usage::Usage;
 use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::ids::TurnId;
 use cortex_lib::port::{Session, SessionEvent, SessionSpec, ToolAnswer, Turn, TurnEnd};
@@ -108,7 +109,7 @@ impl Session for CommandSession {
             let outcome = run.take(&turn, stops).await;
             // First this: whoever hears of the end may send the next turn.
             lock(&state).running = None;
-            let end = TurnEnd { turn_id: turn.id, outcome, usage: Default::default() };
+            let end = TurnEnd { turn_id: turn.id, outcome, usage: Usage::default() };
             room.send(SessionEvent::TurnEnded(end));
         });
         Ok(())
@@ -136,7 +137,8 @@ impl Session for CommandSession {
         self.stop(Stop::Close(grace));
         self.turns.close();
         self.turns.wait().await;
-        if let Some(room) = lock(&self.state).last.take() {
+        let room = lock(&self.state).last.take();
+        if let Some(room) = room {
             room.send(SessionEvent::Ended { message: "The session was closed.".to_owned() });
         }
     }

@@ -181,7 +181,7 @@ async fn ask(owned: &Owned, how: Stop, talk: impl Future<Output = ()>) {
     owned.signal(signal);
     let listen = async {
         talk.await;
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     tokio::select! {
         biased;
