@@ -13,6 +13,10 @@ fn numbered(from: u64, to: u64) -> Vec<NewEvent> {
     (from..to).map(project_event).collect()
 }
 
+#[expect(
+    clippy::redundant_closure_for_method_calls,
+    reason = "the method is not general over the lifetime of the snapshot"
+)]
 fn newest(store: &Store) -> u64 {
     store.read(|tx| tx.newest_seq()).unwrap()
 }
