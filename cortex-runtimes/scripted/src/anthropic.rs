@@ -47,7 +47,6 @@ pub(crate) fn read(body: Value) -> Request {
         tools: list(body.get("tools")).iter().map(|tool| word(tool, "name")).collect(),
         ..Request::default()
     };
-    let mut said = Vec::new();
     for (place, message) in messages.iter().enumerate() {
         let is_new = newest.is_none_or(|newest| place > newest);
         for result in
@@ -62,14 +61,15 @@ pub(crate) fn read(body: Value) -> Request {
             }
         }
         for text in texts_of(message.get("content")) {
-            if is_new && role(message) == "user" {
-                said.push(without_reminders(&text));
+            // An interrupted message and the next one come as two texts of one message: the last
+            // is what the model is to answer.
+            let said = without_reminders(&text);
+            if is_new && role(message) == "user" && !said.is_empty() {
+                request.last_user = said;
             }
             request.texts.push(Text { role: role(message).to_owned(), text });
         }
     }
-    said.retain(|text| !text.is_empty());
-    request.last_user = said.join("\n");
     request.body = body;
     request
 }
@@ -281,6 +281,7 @@ mod tests {
                 {"role": "system", "content": "note"},
                 {"role": "user", "content": [
                     {"type": "tool_result", "tool_use_id": "t", "is_error": true, "content": "no way"},
+                    {"type": "text", "text": "interrupted"},
                     {"type": "text", "text": "a<system-reminder>x</system-reminder>b"}]},
             ],
             "metadata": {"user_id": "{\"session_id\":\"s\"}"},
@@ -295,7 +296,7 @@ mod tests {
         );
         assert_eq!(
             request.texts.iter().map(|text| text.role.as_str()).collect::<Vec<_>>(),
-            ["user", "user", "system", "tool", "user"]
+            ["user", "user", "system", "tool", "user", "user"]
         );
     }
 

@@ -37,7 +37,8 @@ pub struct Rule {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "snake_case")]
 pub struct When {
-    /// The newest user text contains this; texts the CLI adds as reminders do not count.
+    /// The last user text since the model last spoke contains this; the CLI's reminders do not
+    /// count, so what leads to a tool call does not fit again when the tool's result comes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_user: Option<String>,
     /// A tool result since the model last spoke contains this; empty text fits any result.

@@ -218,8 +218,8 @@ async fn answer(shared: &Arc<Shared>, request: Request) -> Response<Body> {
             mark.progress = Progress::Answered;
             return whole(StatusCode::OK, &json!({"hello": "world"}), number);
         }
-        Some(Fault::Silence { gate }) => shared.gate(gate).await,
-        Some(Fault::Hang { gate, .. }) if !request.stream => shared.gate(gate).await,
+        Some(Fault::Silence { gate }) => mark.hold(gate).await,
+        Some(Fault::Hang { gate, .. }) if !request.stream => mark.hold(gate).await,
         Some(
             Fault::Hang { .. } | Fault::Error { .. } | Fault::Cut { .. } | Fault::Garbage { .. },
         )
@@ -239,13 +239,6 @@ fn no_rule(request: &Request) -> Answer {
     Answer::default().with(Fault::Status { code: 400, message, retry_after: None })
 }
 
-impl Shared {
-    async fn gate(&self, gate: &str) {
-        // The sender lives as long as this, so the wait cannot fail.
-        drop(self.log.subscribe().wait_for(|log| log.gates.contains(gate)).await);
-    }
-}
-
 /// Writes down how an exchange ended, whichever way it does.
 struct Mark {
     shared: Arc<Shared>,
@@ -253,13 +246,27 @@ struct Mark {
     progress: Progress,
 }
 
-impl Drop for Mark {
-    fn drop(&mut self) {
+impl Mark {
+    /// Waits for a gate, and shows that it does.
+    async fn hold(&self, gate: &str) {
+        self.show(Progress::Held);
+        // The sender lives as long as this, so the wait cannot fail.
+        drop(self.shared.log.subscribe().wait_for(|log| log.gates.contains(gate)).await);
+        self.show(Progress::Open);
+    }
+
+    fn show(&self, progress: Progress) {
         self.shared.log.send_modify(|log| {
             if let Some(request) = log.requests.get_mut(self.number) {
-                request.progress = self.progress;
+                request.progress = progress;
             }
         });
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        self.show(self.progress);
     }
 }
 
@@ -342,7 +349,7 @@ async fn write(
             }
             Step::Gate(gate) => {
                 tokio::select! {
-                    () = mark.shared.gate(&gate) => continue,
+                    () = mark.hold(&gate) => continue,
                     () = sender.closed() => return,
                 }
             }
