@@ -6,9 +6,10 @@ use std::ops::Deref;
 
 use serde_json::{Value, json};
 
+use crate::api::{Api, Event, request_id};
 use crate::record::{Request, Text, ToolResult};
 use crate::script::{Answer, Block, Script, Usage};
-use crate::server::{Api, Event, ScriptedServer};
+use crate::server::ScriptedServer;
 
 /// A scripted server that speaks the Anthropic Messages API.
 ///
@@ -139,11 +140,6 @@ pub(crate) fn message(request: &Request, answer: &Answer, number: usize) -> Valu
 pub(crate) fn error(kind: &str, message: &str, number: usize) -> Value {
     let request_id = request_id(number);
     json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id})
-}
-
-/// The name of the request in headers and errors.
-pub(crate) fn request_id(number: usize) -> String {
-    format!("req_scripted{number}")
 }
 
 /// The API's name of the error that goes with an HTTP status.

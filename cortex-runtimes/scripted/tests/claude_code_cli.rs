@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cortex_scripted::{
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         an_allowed_tool_call_runs_and_its_output_reaches_the_model,
         a_wrong_key_ends_the_turn_at_once_without_retries,
         an_interrupt_ends_a_hanging_turn_and_the_session_goes_on,
+        several_at_once_each_have_their_own_conversation,
         a_request_to_another_host_is_refused_and_seen,
         a_read_only_session_offers_only_the_tools_named,
     ])
@@ -40,7 +42,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A Claude Code in structured mode with its own server and home.
 struct Claude {
-    server: ScriptedAnthropic,
+    server: Arc<ScriptedAnthropic>,
     home: CliHome,
     child: Child,
     stdin: ChildStdin,
@@ -48,9 +50,17 @@ struct Claude {
 }
 
 impl Claude {
-    /// Starts it and waits for its answer to `initialize`, which is returned too.
+    /// Starts it with a server of its own, and hands on its answer to `initialize`.
     async fn start(script: Script, flags: &[&str], vars: &[(&str, &str)]) -> (Self, Value) {
-        let server = ScriptedAnthropic::start(script).await.unwrap();
+        let server = Arc::new(ScriptedAnthropic::start(script).await.unwrap());
+        Self::start_at(server, flags, vars).await
+    }
+
+    async fn start_at(
+        server: Arc<ScriptedAnthropic>,
+        flags: &[&str],
+        vars: &[(&str, &str)],
+    ) -> (Self, Value) {
         let home = CliHome::new(&server).unwrap();
         let mut command = Command::from(home.command(program()));
         command
@@ -243,6 +253,23 @@ async fn an_interrupt_ends_a_hanging_turn_and_the_session_goes_on() {
     claude.say("again").await;
     assert_eq!(claude.result().await["result"], "Back.");
     assert_eq!(claude.end().await, Some(0));
+}
+
+async fn several_at_once_each_have_their_own_conversation() {
+    let script = Script::new()
+        .on(When::last_user("who").nth(1).take("name", "I am ", "."), Answer::text("{{name}}"))
+        .otherwise(Answer::text("again"));
+    let server = Arc::new(ScriptedAnthropic::start(script).await.unwrap());
+    let one = async |name: &str| {
+        let (mut claude, _) = Claude::start_at(Arc::clone(&server), &[], &[]).await;
+        claude.say(&format!("I am {name}. who?")).await;
+        let first = claude.result().await["result"].clone();
+        claude.say("who?").await;
+        (first, claude.result().await["result"].clone(), claude.end().await)
+    };
+    let (left, right) = tokio::join!(one("left"), one("right"));
+    assert_eq!(left, (json!("left"), json!("again"), Some(0)));
+    assert_eq!(right, (json!("right"), json!("again"), Some(0)));
 }
 
 async fn a_request_to_another_host_is_refused_and_seen() {
