@@ -84,6 +84,7 @@ impl Env for SystemEnv {
         self.started.elapsed()
     }
 
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that asks the machine")]
     #[expect(
         clippy::expect_used,
         reason = "without randomness no credential can be made: stopping is right"

@@ -42,7 +42,7 @@ pub const ENDED_OBJECTIVES_LISTED_MAX: usize = 500;
 pub const FREE_REPEATS_MAX: u8 = 5;
 
 /// A start waits this long for the runtime (seed).
-pub const START_TIMEOUT: Duration = Duration::from_secs(60);
+pub const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// An agent that has not let go of an ended turn by then is stopped (seed).
 pub const RELEASE_GRACE: Duration = Duration::from_secs(30);
 /// A session that is told to close has this long before it is killed.
@@ -50,6 +50,6 @@ pub const CLOSE_GRACE: Duration = Duration::from_secs(10);
 /// All of an orderly shutdown; then what is left is killed.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(15);
 /// How long a runtime's health counts as known.
-pub const HEALTH_TTL: Duration = Duration::from_secs(60);
+pub const HEALTH_TTL: Duration = Duration::from_mins(1);
 /// Longest wait of `poll_agent_events`.
 pub const POLL_WAIT_MAX: Duration = Duration::from_secs(30);

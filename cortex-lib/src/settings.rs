@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::approval::Rule;
 
 /// The settings of one core. The default is what most people want.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// What may be used at once.
@@ -83,19 +83,13 @@ impl Default for Retry {
 }
 
 /// How tool requests of agents are answered.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Approvals {
     /// Ordered rules: the first that matches decides. No match: denied.
     pub rules: Vec<Rule>,
     /// Complete a task whose project has no verification without asking a person.
     pub approve_unverified: bool,
-}
-
-impl Default for Approvals {
-    fn default() -> Self {
-        Self { rules: Vec::new(), approve_unverified: false }
-    }
 }
 
 /// The event log.

@@ -430,7 +430,7 @@ mod tests {
         });
         assert_eq!(
             (seen.states.len(), seen.edges, seen.refusals),
-            (24, 126, 246),
+            (24, 122, 274),
             "the lifecycle changed: is that meant?"
         );
     }

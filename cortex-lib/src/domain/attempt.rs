@@ -333,7 +333,7 @@ mod tests {
         });
         assert_eq!(
             (seen.states.len(), seen.edges, seen.refusals),
-            (28, 86, 316),
+            (29, 98, 218),
             "the lifecycle changed: is that meant?"
         );
     }

@@ -1,0 +1,201 @@
+//! A program to start: what, where, and with which environment.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::owned::{Owned, Started};
+use super::{MARKER, platform};
+use crate::error::{Code, Error, Result};
+
+/// Variables of Cortex itself. What this process was given, such as its own credential or the marker of a
+/// session it runs in, is not for what it starts.
+const OWN_PREFIX: &str = "CORTEX_";
+
+/// A file that another process is about to close after writing is busy for a moment.
+const BUSY_RETRIES: u32 = 20;
+const BUSY_PAUSE: Duration = Duration::from_millis(25);
+
+/// A program to start.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Program {
+    /// The program and its arguments. Without a slash it is looked for in the `PATH` it is given.
+    pub argv: Vec<OsString>,
+    /// The folder it works in.
+    pub cwd: PathBuf,
+    /// What differs from the environment of this process; `None` removes. Inherited variables that start with
+    /// `CORTEX_` are always removed, unless they are set here.
+    pub env: BTreeMap<OsString, Option<OsString>>,
+    /// The value of [`MARKER`] for it and all below it.
+    pub marker: String,
+}
+
+/// Why a program could not be started.
+pub(super) enum Fault {
+    /// The system refused the program or its folder.
+    Program(io::Error),
+    /// The machinery around it failed: pipes, owner, watch.
+    Machinery(String, io::Error),
+}
+
+impl Program {
+    /// A program with its arguments, in the folder `cwd`, known by `marker`. Its environment is this
+    /// process's.
+    pub fn new(
+        argv: impl IntoIterator<Item = impl Into<OsString>>,
+        cwd: impl Into<PathBuf>,
+        marker: impl Into<String>,
+    ) -> Self {
+        Self {
+            argv: argv.into_iter().map(Into::into).collect(),
+            cwd: cwd.into(),
+            env: BTreeMap::new(),
+            marker: marker.into(),
+        }
+    }
+
+    /// Sets a variable.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.insert(name.into(), Some(value.into()));
+        self
+    }
+
+    /// Removes a variable that it would inherit.
+    #[must_use]
+    pub fn remove_env(mut self, name: impl Into<OsString>) -> Self {
+        self.env.insert(name.into(), None);
+        self
+    }
+
+    /// Starts it with its input, output and errors in pipes. Call it inside a tokio runtime with IO and time.
+    ///
+    /// When the future is dropped before it is done, nothing lives on.
+    ///
+    /// # Errors
+    ///
+    /// `runtime.not_installed` when the program is not there, `project.invalid_root` when its folder is not,
+    /// `runtime.start_failed` when it may not be run or something else failed. Each names program and folder.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a program inherits what is not Cortex's own; a busy file tells nobody when it is free"
+    )]
+    pub async fn spawn(&self) -> Result<Owned> {
+        let env = self.environment(std::env::vars_os());
+        let mut retries = 0;
+        loop {
+            match platform::start(self, &env).await {
+                Ok(started) => return Ok(self.owned(started)),
+                Err(Fault::Program(error))
+                    if error.kind() == io::ErrorKind::ExecutableFileBusy
+                        && retries < BUSY_RETRIES =>
+                {
+                    retries += 1;
+                    tokio::time::sleep(BUSY_PAUSE).await;
+                }
+                Err(fault) => return Err(self.error(fault)),
+            }
+        }
+    }
+
+    /// Its name for people.
+    pub(super) fn title(&self) -> String {
+        self.argv.first().map(|program| program.display().to_string()).unwrap_or_default()
+    }
+
+    fn owned(&self, started: Started) -> Owned {
+        tracing::debug!(program = %self.title(), pid = started.pid, marker = %self.marker, "started");
+        Owned::new(started)
+    }
+
+    /// The whole environment that it gets.
+    fn environment(
+        &self,
+        inherited: impl Iterator<Item = (OsString, OsString)>,
+    ) -> BTreeMap<OsString, OsString> {
+        let mut env: BTreeMap<_, _> = inherited.filter(|(name, _)| !is_own(name)).collect();
+        for (name, value) in &self.env {
+            match value {
+                Some(value) => env.insert(name.clone(), value.clone()),
+                None => env.remove(name),
+            };
+        }
+        env.insert(MARKER.into(), self.marker.clone().into());
+        env
+    }
+
+    fn error(&self, fault: Fault) -> Error {
+        let (program, folder) = (self.title(), self.cwd.display());
+        let error = match fault {
+            Fault::Machinery(what, error) => Error::new(
+                Code::RuntimeStartFailed,
+                format!("{program} in {folder} could not be started: {what}: {error}"),
+            ),
+            // The system's answer does not tell a missing folder from a missing program.
+            Fault::Program(_) if !self.cwd.is_dir() => Error::new(
+                Code::ProjectInvalidRoot,
+                format!("the folder {folder} in which {program} should run is not there"),
+            )
+            .remedy("Put the folder back, or use another one."),
+            Fault::Program(error) if error.kind() == io::ErrorKind::NotFound => Error::new(
+                Code::RuntimeNotInstalled,
+                if self.exists() {
+                    format!("{program} in {folder} needs an interpreter that is not there")
+                } else {
+                    format!("{program} was not found (to run in {folder})")
+                },
+            ),
+            Fault::Program(error) if error.kind() == io::ErrorKind::PermissionDenied => Error::new(
+                Code::RuntimeStartFailed,
+                format!("{program} may not be run in {folder}: {error}"),
+            )
+            .remedy("Check that the program is executable and that the folder may be entered."),
+            Fault::Program(error) => Error::new(
+                Code::RuntimeStartFailed,
+                format!("{program} in {folder} could not be started: {error}"),
+            ),
+        };
+        error.with("program", program).with("folder", self.cwd.display().to_string())
+    }
+
+    /// Whether the program is named by a path and there.
+    fn exists(&self) -> bool {
+        self.argv.first().is_some_and(|program| {
+            let path = Path::new(program);
+            path.components().count() > 1 && self.cwd.join(path).is_file()
+        })
+    }
+}
+
+/// Whether a variable is one of Cortex's own.
+pub(super) fn is_own(name: &OsStr) -> bool {
+    name.as_encoded_bytes().starts_with(OWN_PREFIX.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_of_cortex_are_not_inherited_but_can_be_set() {
+        let inherited = [
+            ("CORTEX_MCP_TOKEN", "secret"),
+            ("CORTEX_OWNER", "outer"),
+            ("PATH", "/bin"),
+            ("HOME", "/h"),
+        ]
+        .map(|(name, value)| (name.into(), value.into()));
+        let program = Program::new(["true"], "/", "inner")
+            .env("CORTEX_AGENT_ID", "a1")
+            .remove_env("HOME")
+            .env("LANG", "C");
+        let env: Vec<_> = program.environment(inherited.into_iter()).into_iter().collect();
+        let want =
+            [("CORTEX_AGENT_ID", "a1"), ("CORTEX_OWNER", "inner"), ("LANG", "C"), ("PATH", "/bin")]
+                .map(|(name, value)| (name.into(), value.into()));
+        assert_eq!(env, want);
+    }
+}
