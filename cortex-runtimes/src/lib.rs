@@ -1,1 +1,6 @@
-//!
+//! Drivers: what lets Cortex run coding agents. Each implements [`cortex_lib::port::Runtime`].
+#![warn(missing_docs, missing_debug_implementations, unreachable_pub)]
+
+mod claude_code;
+
+pub use claude_code::{ClaudeCode, ClaudeCodeConfig};
