@@ -147,7 +147,10 @@ fn arguments(config: &ClaudeCodeConfig, spec: &SessionSpec, native: &str) -> Vec
 /// what the account gets by itself.
 fn model(config: &ClaudeCodeConfig, spec: &SessionSpec) -> String {
     let configured = || config.env.get("ANTHROPIC_MODEL").cloned();
-    let inherited = || std::env::var("ANTHROPIC_MODEL").ok();
+    let inherited = || {
+        let (_, model) = inherited().find(|(name, _)| name == "ANTHROPIC_MODEL")?;
+        model.into_string().ok()
+    };
     let named = |model: &String| !model.trim().is_empty();
     spec.model
         .clone()
@@ -162,7 +165,7 @@ pub(super) const DEFAULT_MODEL: &str = "default";
 /// The environment of the CLI: this process's, without the traces of a session around it, and with what the
 /// configuration sets.
 pub(super) fn environment(mut program: Program, config: &ClaudeCodeConfig) -> Program {
-    for (name, _) in std::env::vars_os() {
+    for (name, _) in inherited() {
         if is_foreign(&name) {
             program = program.remove_env(name);
         }
@@ -171,6 +174,15 @@ pub(super) fn environment(mut program: Program, config: &ClaudeCodeConfig) -> Pr
         program = program.env(name, value);
     }
     program
+}
+
+/// What the CLI would inherit. It needs most of it: where things are, how to log in, which proxy to use.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "to know which names of a surrounding session to remove"
+)]
+fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os()
 }
 
 fn is_foreign(name: &OsStr) -> bool {

@@ -457,3 +457,6 @@ fn answered(answer: Answer) -> Step {
     };
     Step::Answered { request_id, answer }
 }
+
+#[cfg(test)]
+mod tests;

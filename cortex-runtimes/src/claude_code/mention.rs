@@ -78,7 +78,7 @@ fn lexical(path: &Path) -> PathBuf {
                 clean.pop();
             }
             Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
-                clean.push(component)
+                clean.push(component);
             }
         }
     }

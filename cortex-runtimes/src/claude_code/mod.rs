@@ -135,11 +135,13 @@ impl Runtime for ClaudeCode {
 
 /// Makes sure that the session can be used. Returns the version that runs.
 async fn handshake(session: &ClaudeSession, spec: &SessionSpec) -> Result<Option<String>> {
-    let mut initialize = json!({"subtype": "initialize", "hooks": null});
-    if let Some(instructions) = &spec.instructions {
-        // Not an argument: those are bounded, and anybody on the machine can read them.
-        initialize["appendSystemPrompt"] = instructions.as_str().into();
-    }
+    // The instructions are not an argument: those are bounded, and anybody on the machine can read them.
+    let initialize = match &spec.instructions {
+        Some(instructions) => {
+            json!({"subtype": "initialize", "hooks": null, "appendSystemPrompt": instructions})
+        }
+        None => json!({"subtype": "initialize", "hooks": null}),
+    };
     let initialized: wire::Initialized = ask(session, &initialize).await?;
     if initialized.account.is_some_and(|account| account.is_nobody()) {
         let error = Error::new(Code::RuntimeNotLoggedIn, "Claude Code is not logged in");

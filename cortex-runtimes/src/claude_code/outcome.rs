@@ -45,7 +45,7 @@ impl Clues {
             return TurnOutcome::Failed(self.failure(&result, now));
         }
         let text = result.result.unwrap_or_default();
-        let answered = result.usage.and_then(|tokens| tokens.output_tokens).unwrap_or(0) > 0;
+        let answered = result.usage.and_then(|tokens| tokens.output).unwrap_or(0) > 0;
         // A model's stream that breaks off ends as a success with what came until then, often nothing.
         if self.cut || (text.trim().is_empty() && !answered) {
             return TurnOutcome::Failed(failure(
@@ -168,8 +168,8 @@ pub(super) fn usage(tokens: Option<Tokens>, cost_usd: Option<f64>) -> Usage {
         (Some(a), Some(b)) => Some(a.saturating_add(b)),
         (one, other) => one.or(other),
     };
-    let input = sum(tokens.input_tokens, tokens.cache_creation_input_tokens);
-    let counted = [input, tokens.output_tokens, tokens.cache_read_input_tokens];
+    let input = sum(tokens.input, tokens.cache_creation);
+    let counted = [input, tokens.output, tokens.cache_read];
     let counted = counted.iter().any(|figure| figure.is_some_and(|figure| figure > 0));
     let cost_usd = cost_usd.filter(|cost| *cost > 0.0);
     if !counted {
@@ -177,8 +177,8 @@ pub(super) fn usage(tokens: Option<Tokens>, cost_usd: Option<f64>) -> Usage {
     }
     Usage {
         input_tokens: input,
-        output_tokens: tokens.output_tokens,
-        cached_tokens: tokens.cache_read_input_tokens,
+        output_tokens: tokens.output,
+        cached_tokens: tokens.cache_read,
         cost_usd,
     }
 }

@@ -33,7 +33,7 @@ const IDLE_WAIT: Duration = Duration::from_secs(2);
 /// How long the end of a turn that nobody asked for is waited for before ours is sent all the same.
 const STRAY_WAIT: Duration = Duration::from_secs(5);
 /// How long the CLI may take to begin a turn. It took 3 ms; beyond this it hangs, and its session is ended.
-const ACCEPT_WAIT: Duration = Duration::from_secs(60);
+const ACCEPT_WAIT: Duration = Duration::from_mins(1);
 /// How long the processes below the CLI may take to end after a kill.
 const CLEAR_WAIT: Duration = Duration::from_secs(5);
 /// How long the last lines of an ended process may take. Nothing lives that could write more.
@@ -219,7 +219,7 @@ impl Pump {
                     drop(timeout(DRAIN_WAIT, self.owned.exited()).await);
                     return None;
                 }
-                Happened::Complained(Some(line)) => self.beside(line),
+                Happened::Complained(Some(line)) => self.beside(&line),
                 Happened::Complained(None) => stderr = None,
                 Happened::Exited => return None,
             }
@@ -446,10 +446,10 @@ impl Pump {
         self.settle().await;
     }
 
-    fn beside(&mut self, line: String) {
-        self.tail.push(&line);
+    fn beside(&mut self, line: &str) {
+        self.tail.push(line);
         self.tail.push("\n");
-        let step = self.conversation.beside(&line);
+        let step = self.conversation.beside(line);
         self.step(step);
     }
 
@@ -466,7 +466,9 @@ impl Pump {
             Step::Answered { request_id, answer } => match self.waiting.remove(&request_id) {
                 Some(Waiter::Caller(reply)) => tell(reply, answer),
                 Some(Waiter::Interrupt(callers)) => {
-                    callers.into_iter().for_each(|caller| tell(caller, ()));
+                    for caller in callers {
+                        tell(caller, ());
+                    }
                 }
                 Some(Waiter::StopTask) | None => {}
             },
@@ -570,7 +572,7 @@ impl Pump {
             while let Some(lines) = &mut stderr
                 && let Some(line) = text(lines).await
             {
-                self.beside(line);
+                self.beside(&line);
             }
             while let Some(lines) = &mut stdout
                 && let Some(line) = text(lines).await

@@ -218,14 +218,14 @@ pub(super) struct TurnResult {
 /// The tokens of a turn.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(super) struct Tokens {
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) input_tokens: Option<u64>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) cache_creation_input_tokens: Option<u64>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) cache_read_input_tokens: Option<u64>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) output_tokens: Option<u64>,
+    #[serde(rename = "input_tokens", default, deserialize_with = "lenient")]
+    pub(super) input: Option<u64>,
+    #[serde(rename = "cache_creation_input_tokens", default, deserialize_with = "lenient")]
+    pub(super) cache_creation: Option<u64>,
+    #[serde(rename = "cache_read_input_tokens", default, deserialize_with = "lenient")]
+    pub(super) cache_read: Option<u64>,
+    #[serde(rename = "output_tokens", default, deserialize_with = "lenient")]
+    pub(super) output: Option<u64>,
 }
 
 /// What made the CLI start a turn.
@@ -424,8 +424,7 @@ pub(super) fn read(line: &str) -> FromCli {
             let requesting = line.status.as_deref() == Some("requesting");
             FromCli::Sign(if requesting { Sign::Requesting } else { Sign::Other })
         }),
-        ("system", _)
-        | ("tool_progress" | "tool_use_summary" | "auth_status" | "keep_alive", _) => {
+        ("system" | "tool_progress" | "tool_use_summary" | "auth_status" | "keep_alive", _) => {
             Some(FromCli::Sign(Sign::Other))
         }
         ("assistant", _) => parse(line).map(FromCli::Assistant),
@@ -495,10 +494,7 @@ pub(super) fn allow(request_id: &str, input: &Value) -> String {
 
 /// The tool may not run; the agent reads `message`. With `interrupt` the turn ends as well.
 pub(super) fn deny(request_id: &str, message: &str, interrupt: bool) -> String {
-    let mut answer = json!({"behavior": "deny", "message": message});
-    if interrupt {
-        answer["interrupt"] = Value::Bool(true);
-    }
+    let answer = json!({"behavior": "deny", "message": message, "interrupt": interrupt});
     success(request_id, &answer)
 }
 
@@ -547,7 +543,7 @@ mod tests {
             panic!("a result")
         };
         assert_eq!((result.is_error, result.result.as_deref()), (None, None));
-        assert_eq!(result.usage.unwrap().output_tokens, Some(2));
+        assert_eq!(result.usage.unwrap().output, Some(2));
     }
 
     #[test]
