@@ -6,9 +6,10 @@ use std::ops::Deref;
 
 use serde_json::{Value, json};
 
+use crate::api::{Api, Event, request_id};
 use crate::record::{Request, Text, ToolResult};
 use crate::script::{Answer, Block, Script, Usage};
-use crate::server::{Api, Event, ScriptedServer};
+use crate::server::ScriptedServer;
 
 /// A scripted server that speaks the Anthropic Messages API.
 ///
@@ -47,7 +48,6 @@ pub(crate) fn read(body: Value) -> Request {
         tools: list(body.get("tools")).iter().map(|tool| word(tool, "name")).collect(),
         ..Request::default()
     };
-    let mut said = Vec::new();
     for (place, message) in messages.iter().enumerate() {
         let is_new = newest.is_none_or(|newest| place > newest);
         for result in
@@ -62,14 +62,15 @@ pub(crate) fn read(body: Value) -> Request {
             }
         }
         for text in texts_of(message.get("content")) {
-            if is_new && role(message) == "user" {
-                said.push(without_reminders(&text));
+            // An interrupted message and the next one come as two texts of one message: the last
+            // is what the model is to answer.
+            let said = without_reminders(&text);
+            if is_new && role(message) == "user" && !said.is_empty() {
+                request.last_user = said;
             }
             request.texts.push(Text { role: role(message).to_owned(), text });
         }
     }
-    said.retain(|text| !text.is_empty());
-    request.last_user = said.join("\n");
     request.body = body;
     request
 }
@@ -139,11 +140,6 @@ pub(crate) fn message(request: &Request, answer: &Answer, number: usize) -> Valu
 pub(crate) fn error(kind: &str, message: &str, number: usize) -> Value {
     let request_id = request_id(number);
     json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id})
-}
-
-/// The name of the request in headers and errors.
-pub(crate) fn request_id(number: usize) -> String {
-    format!("req_scripted{number}")
 }
 
 /// The API's name of the error that goes with an HTTP status.
@@ -281,6 +277,7 @@ mod tests {
                 {"role": "system", "content": "note"},
                 {"role": "user", "content": [
                     {"type": "tool_result", "tool_use_id": "t", "is_error": true, "content": "no way"},
+                    {"type": "text", "text": "interrupted"},
                     {"type": "text", "text": "a<system-reminder>x</system-reminder>b"}]},
             ],
             "metadata": {"user_id": "{\"session_id\":\"s\"}"},
@@ -295,7 +292,7 @@ mod tests {
         );
         assert_eq!(
             request.texts.iter().map(|text| text.role.as_str()).collect::<Vec<_>>(),
-            ["user", "user", "system", "tool", "user"]
+            ["user", "user", "system", "tool", "user", "user"]
         );
     }
 

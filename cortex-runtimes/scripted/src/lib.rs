@@ -23,10 +23,13 @@
 //! ```
 
 mod anthropic;
+mod api;
+mod choose;
 pub mod cli;
 mod home;
 pub mod offline;
 mod record;
+mod reply;
 mod script;
 mod server;
 pub mod suite;

@@ -19,7 +19,7 @@ pub struct Request {
     pub stream: bool,
     /// The system text.
     pub system: String,
-    /// What the user said since the model last spoke, without the CLI's reminders.
+    /// The last text of the user since the model last spoke, without the CLI's reminders.
     pub last_user: String,
     /// Every text of the conversation in order, tool results and reminders included.
     pub texts: Vec<Text>,
@@ -63,9 +63,11 @@ pub struct ToolResult {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// On its way: not begun, in the middle, or hanging.
+    /// On its way.
     #[default]
     Open,
+    /// Waiting for the test to open a gate.
+    Held,
     /// Sent, with whatever fault the script gave it.
     Answered,
     /// The client went away first.

@@ -7,22 +7,22 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
-use futures_util::stream;
-use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt as _, Full, StreamBody};
-use hyper::body::{Frame, Incoming};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
 use hyper::header::HeaderValue;
+use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
-use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::anthropic;
-use crate::record::{Log, NeverCame, Other, Progress, Request};
-use crate::script::{Answer, Counts, Fault, Pace, Script};
+use crate::api::Api;
+use crate::choose::Counts;
+use crate::record::{Log, NeverCame, Other, Request};
+use crate::reply::{Body, Mark, plain, reply, whole};
+use crate::script::{Answer, Fault, Script};
 
 /// How long a test waits for a request. A CLI needs seconds to start on a machine with two busy
 /// cores; a test that waits longer than this waits in vain.
@@ -34,20 +34,6 @@ pub struct ScriptedServer {
     address: SocketAddr,
     shared: Arc<Shared>,
     accepting: AbortHandle,
-}
-
-/// The model API that a server speaks.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Api {
-    /// Anthropic's Messages API.
-    Anthropic,
-}
-
-/// One server-sent event.
-#[derive(Debug, Clone)]
-pub(crate) struct Event {
-    pub(crate) kind: String,
-    pub(crate) data: String,
 }
 
 impl ScriptedServer {
@@ -119,8 +105,6 @@ impl Drop for ScriptedServer {
     }
 }
 
-type Body = BoxBody<Bytes, io::Error>;
-
 /// What every connection of a server needs.
 #[derive(Debug)]
 struct Shared {
@@ -148,7 +132,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn serve(stream: tokio::net::TcpStream, shared: Arc<Shared>) {
+async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     let service = hyper::service::service_fn(|request| {
         let shared = Arc::clone(&shared);
         async move { Ok::<_, Infallible>(respond(&shared, request).await) }
@@ -159,7 +143,7 @@ async fn serve(stream: tokio::net::TcpStream, shared: Arc<Shared>) {
     connection.await.unwrap_or_default();
 }
 
-async fn respond(shared: &Arc<Shared>, request: hyper::Request<Incoming>) -> Response<Body> {
+async fn respond(shared: &Shared, request: hyper::Request<Incoming>) -> Response<Body> {
     let (head, body) = request.into_parts();
     if let Some(target) = elsewhere(&head.method, &head.uri, shared.address) {
         let stranger = Other { method: head.method.to_string(), target };
@@ -167,27 +151,21 @@ async fn respond(shared: &Arc<Shared>, request: hyper::Request<Incoming>) -> Res
         return plain(StatusCode::FORBIDDEN, "this test has no network\n");
     }
     let path = head.uri.path();
-    let Api::Anthropic = shared.api;
-    if path == anthropic::PATH && head.method == Method::POST {
+    if shared.api.asks(&head.method, path) {
         // A client that leaves before its request is whole asked for nothing.
         let Ok(body) = body.collect().await else {
             return plain(StatusCode::BAD_REQUEST, "the request broke off\n");
         };
         let body = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
-        let mut request = anthropic::read(body);
-        request.target = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
-        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-        request.headers =
-            head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
-        return answer(shared, request).await;
+        return answer(shared, read(shared.api, &head, body)).await;
     }
     if path == "/" && (head.method == Method::GET || head.method == Method::HEAD) {
         return plain(StatusCode::OK, "");
     }
     let other = Other { method: head.method.to_string(), target: path.to_owned() };
     shared.log.send_modify(|log| log.others.push(other));
-    let message = format!("no {path} in this script");
-    whole(StatusCode::NOT_FOUND, &anthropic::error("not_found_error", &message, 0), 0)
+    let message = format!("{path} is not scripted");
+    whole(StatusCode::NOT_FOUND, &shared.api.error("not_found_error", &message, 0), 0)
 }
 
 /// The address of another host, when the request is meant for one.
@@ -196,201 +174,27 @@ fn elsewhere(method: &Method, uri: &Uri, own: SocketAddr) -> Option<String> {
     (method == Method::CONNECT || host != own.to_string()).then(|| uri.to_string())
 }
 
-async fn answer(shared: &Arc<Shared>, request: Request) -> Response<Body> {
+fn read(api: Api, head: &Parts, body: Value) -> Request {
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let mut request = api.read(body);
+    request.target = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
+    request.headers =
+        head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+    request
+}
+
+async fn answer(shared: &Shared, request: Request) -> Response<Body> {
     let chosen = {
         let mut counts = shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
         shared.script.answer(&request, &mut counts)
     };
     let chosen = chosen.unwrap_or_else(|| no_rule(&request));
-    let mut number = 0;
-    shared.log.send_modify(|log| {
-        number = log.requests.len();
-        log.requests.push(request.clone());
-    });
-    let mut mark = Mark { shared: Arc::clone(shared), number, progress: Progress::Abandoned };
-    pause(chosen.pace.before_ms).await;
-    match &chosen.fault {
-        Some(Fault::Status { code, message, retry_after }) => {
-            mark.progress = Progress::Answered;
-            return refuse(*code, message, *retry_after, number);
-        }
-        Some(Fault::NotAMessage) => {
-            mark.progress = Progress::Answered;
-            return whole(StatusCode::OK, &json!({"hello": "world"}), number);
-        }
-        Some(Fault::Silence { gate }) => shared.gate(gate).await,
-        Some(Fault::Hang { gate, .. }) if !request.stream => shared.gate(gate).await,
-        Some(
-            Fault::Hang { .. } | Fault::Error { .. } | Fault::Cut { .. } | Fault::Garbage { .. },
-        )
-        | None => {}
-    }
-    let steps = if request.stream {
-        steps(&request, &chosen, number)
-    } else {
-        one_piece(&request, &chosen, number)
-    };
-    streamed(steps, chosen.pace, mark, request.stream)
+    let mark = Mark::new(shared.log.clone(), request.clone());
+    reply(shared.api, &request, &chosen, mark).await
 }
 
 /// The answer to a request that the script has no rule for.
 fn no_rule(request: &Request) -> Answer {
     let message = format!("no rule of the script fits; last user text: {:?}", request.last_user);
     Answer::default().with(Fault::Status { code: 400, message, retry_after: None })
-}
-
-impl Shared {
-    async fn gate(&self, gate: &str) {
-        // The sender lives as long as this, so the wait cannot fail.
-        drop(self.log.subscribe().wait_for(|log| log.gates.contains(gate)).await);
-    }
-}
-
-/// Writes down how an exchange ended, whichever way it does.
-struct Mark {
-    shared: Arc<Shared>,
-    number: usize,
-    progress: Progress,
-}
-
-impl Drop for Mark {
-    fn drop(&mut self) {
-        self.shared.log.send_modify(|log| {
-            if let Some(request) = log.requests.get_mut(self.number) {
-                request.progress = self.progress;
-            }
-        });
-    }
-}
-
-/// What is done next to the body of an answer.
-enum Step {
-    Send(Bytes),
-    Gate(String),
-    Cut,
-}
-
-/// A stream of events with its fault in place.
-fn steps(request: &Request, answer: &Answer, number: usize) -> Vec<Step> {
-    let events = anthropic::events(request, answer, number);
-    let mut steps: Vec<Step> = events.iter().map(|event| sse(&event.kind, &event.data)).collect();
-    match &answer.fault {
-        Some(Fault::Hang { after, gate }) => {
-            steps.insert((*after).min(steps.len()), Step::Gate(gate.clone()));
-        }
-        Some(Fault::Cut { after }) => {
-            steps.truncate(*after);
-            steps.push(Step::Cut);
-        }
-        Some(Fault::Error { after, kind, message }) => {
-            steps.truncate(*after);
-            steps.push(sse("error", &anthropic::error(kind, message, number).to_string()));
-        }
-        Some(Fault::Garbage { after }) => {
-            steps.truncate(*after);
-            steps.push(sse("content_block_delta", "{not json"));
-        }
-        Some(Fault::Status { .. } | Fault::Silence { .. } | Fault::NotAMessage) | None => {}
-    }
-    steps
-}
-
-/// An answer that is not a stream; it breaks or is garbage as a whole.
-fn one_piece(request: &Request, answer: &Answer, number: usize) -> Vec<Step> {
-    match &answer.fault {
-        Some(Fault::Cut { .. }) => vec![Step::Send(Bytes::from_static(b"{")), Step::Cut],
-        Some(Fault::Garbage { .. }) => vec![Step::Send(Bytes::from_static(b"{not json"))],
-        Some(Fault::Error { kind, message, .. }) => {
-            vec![Step::Send(anthropic::error(kind, message, number).to_string().into())]
-        }
-        _ => vec![Step::Send(anthropic::message(request, answer, number).to_string().into())],
-    }
-}
-
-fn sse(kind: &str, data: &str) -> Step {
-    Step::Send(format!("event: {kind}\ndata: {data}\n\n").into())
-}
-
-fn streamed(steps: Vec<Step>, pace: Pace, mark: Mark, is_stream: bool) -> Response<Body> {
-    let id = anthropic::request_id(mark.number);
-    // One event at a time: a client that does not read holds the writer, as a real server's would.
-    let (sender, receiver) = mpsc::channel(1);
-    tokio::spawn(write(steps, pace, mark, sender));
-    let frames = stream::unfold(receiver, |mut receiver| async move {
-        let next: io::Result<Frame<Bytes>> = receiver.recv().await?;
-        if next.is_err() {
-            // Lets the connection send what it holds before it breaks.
-            tokio::task::yield_now().await;
-        }
-        Some((next, receiver))
-    });
-    let kind = if is_stream { "text/event-stream; charset=utf-8" } else { "application/json" };
-    response(StatusCode::OK, kind, &id, StreamBody::new(frames).boxed())
-}
-
-async fn write(
-    steps: Vec<Step>,
-    pace: Pace,
-    mut mark: Mark,
-    sender: mpsc::Sender<io::Result<Frame<Bytes>>>,
-) {
-    for step in steps {
-        let frame = match step {
-            Step::Send(bytes) => {
-                pause(pace.per_event_ms).await;
-                Ok(Frame::data(bytes))
-            }
-            Step::Gate(gate) => {
-                tokio::select! {
-                    () = mark.shared.gate(&gate) => continue,
-                    () = sender.closed() => return,
-                }
-            }
-            Step::Cut => Err(io::Error::from(io::ErrorKind::ConnectionAborted)),
-        };
-        if sender.send(frame).await.is_err() {
-            return;
-        }
-    }
-    mark.progress = Progress::Answered;
-}
-
-async fn pause(milliseconds: u64) {
-    if milliseconds > 0 {
-        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
-    }
-}
-
-fn refuse(code: u16, message: &str, retry_after: Option<u64>, number: usize) -> Response<Body> {
-    let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let body = anthropic::error(anthropic::kind_of(code), message, number);
-    let mut response = whole(status, &body, number);
-    if let Some(seconds) = retry_after {
-        response.headers_mut().insert("retry-after", HeaderValue::from(seconds));
-    }
-    response
-}
-
-fn whole(status: StatusCode, body: &Value, number: usize) -> Response<Body> {
-    let id = anthropic::request_id(number);
-    response(status, "application/json", &id, full(body.to_string()))
-}
-
-fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
-    response(status, "text/plain", "", full(text))
-}
-
-fn full(text: impl Into<Bytes>) -> Body {
-    Full::new(text.into()).map_err(|never| match never {}).boxed()
-}
-
-fn response(status: StatusCode, kind: &'static str, id: &str, body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    let headers = response.headers_mut();
-    headers.insert("content-type", HeaderValue::from_static(kind));
-    if let Ok(id) = HeaderValue::from_str(id) {
-        headers.insert("request-id", id);
-    }
-    response
 }

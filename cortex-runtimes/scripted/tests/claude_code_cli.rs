@@ -6,10 +6,11 @@
 
 use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cortex_scripted::{
-    Answer, CliHome, Progress, Script, ScriptedAnthropic, When, cases, cli, offline, suite,
+    Answer, CliHome, Progress, Request, Script, ScriptedAnthropic, When, cases, cli, offline, suite,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
@@ -30,6 +31,8 @@ fn main() -> ExitCode {
         an_allowed_tool_call_runs_and_its_output_reaches_the_model,
         a_wrong_key_ends_the_turn_at_once_without_retries,
         an_interrupt_ends_a_hanging_turn_and_the_session_goes_on,
+        several_at_once_each_have_their_own_conversation,
+        a_request_to_another_host_is_refused_and_seen,
         a_read_only_session_offers_only_the_tools_named,
     ])
 }
@@ -39,7 +42,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A Claude Code in structured mode with its own server and home.
 struct Claude {
-    server: ScriptedAnthropic,
+    server: Arc<ScriptedAnthropic>,
     home: CliHome,
     child: Child,
     stdin: ChildStdin,
@@ -47,9 +50,17 @@ struct Claude {
 }
 
 impl Claude {
-    /// Starts it and waits for its answer to `initialize`, which is returned too.
+    /// Starts it with a server of its own, and hands on its answer to `initialize`.
     async fn start(script: Script, flags: &[&str], vars: &[(&str, &str)]) -> (Self, Value) {
-        let server = ScriptedAnthropic::start(script).await.unwrap();
+        let server = Arc::new(ScriptedAnthropic::start(script).await.unwrap());
+        Self::start_at(server, flags, vars).await
+    }
+
+    async fn start_at(
+        server: Arc<ScriptedAnthropic>,
+        flags: &[&str],
+        vars: &[(&str, &str)],
+    ) -> (Self, Value) {
         let home = CliHome::new(&server).unwrap();
         let mut command = Command::from(home.command(program()));
         command
@@ -121,6 +132,12 @@ impl Claude {
         let id = &question["request_id"];
         let response = json!({"subtype": "success", "request_id": id, "response": decision});
         self.send(json!({"type": "control_response", "response": response})).await;
+    }
+
+    /// Waits until the answer to its first request has come so far.
+    async fn progress(&self, wanted: Progress) {
+        let first = |all: &[Request]| all.first().filter(|one| one.progress == wanted).cloned();
+        self.server.wait_for(first).await.unwrap();
     }
 
     /// Closes its input, returns how it ended, and makes sure it asked nobody but the server.
@@ -227,20 +244,46 @@ async fn an_interrupt_ends_a_hanging_turn_and_the_session_goes_on() {
         .on(When::last_user("again"), Answer::text("Back."));
     let (mut claude, _) = Claude::start(script, &[], &[]).await;
     claude.say("hang").await;
-    claude.server.wait_for(|all| all.first().cloned()).await.unwrap();
+    claude.progress(Progress::Held).await;
     claude.ask(json!({"subtype": "interrupt"})).await;
     let result = claude.result().await;
     assert_eq!(result["subtype"], "error_during_execution", "{result}");
     assert_eq!(result["terminal_reason"], "aborted_streaming", "{result}");
-    let left = |all: &[_]| {
-        all.first()
-            .filter(|r: &&cortex_scripted::Request| r.progress == Progress::Abandoned)
-            .cloned()
-    };
-    claude.server.wait_for(left).await.unwrap();
+    claude.progress(Progress::Abandoned).await;
     claude.say("again").await;
     assert_eq!(claude.result().await["result"], "Back.");
     assert_eq!(claude.end().await, Some(0));
+}
+
+async fn several_at_once_each_have_their_own_conversation() {
+    let script = Script::new()
+        .on(When::last_user("who").nth(1).take("name", "I am ", "."), Answer::text("{{name}}"))
+        .otherwise(Answer::text("again"));
+    let server = Arc::new(ScriptedAnthropic::start(script).await.unwrap());
+    let one = async |name: &str| {
+        let (mut claude, _) = Claude::start_at(Arc::clone(&server), &[], &[]).await;
+        claude.say(&format!("I am {name}. who?")).await;
+        let first = claude.result().await["result"].clone();
+        claude.say("who?").await;
+        (first, claude.result().await["result"].clone(), claude.end().await)
+    };
+    let (left, right) = tokio::join!(one("left"), one("right"));
+    assert_eq!(left, (json!("left"), json!("again"), Some(0)));
+    assert_eq!(right, (json!("right"), json!("again"), Some(0)));
+}
+
+async fn a_request_to_another_host_is_refused_and_seen() {
+    let fetch = json!({"url": "https://example.com/", "prompt": "What does it say?"});
+    let script = Script::new()
+        .on(When::last_user("fetch it"), Answer::tool("WebFetch", fetch))
+        .on(When::tool_result(""), Answer::text("No way out."));
+    let (mut claude, _) = Claude::start(script, &["--allowedTools", "WebFetch"], &[]).await;
+    claude.say("fetch it").await;
+    assert_eq!(claude.result().await["result"], "No way out.");
+    let results = &claude.server.requests()[1].tool_results;
+    assert!(results[0].is_error, "{results:?}");
+    let strangers = claude.server.strangers();
+    assert!(strangers.iter().all(|one| one.method == "CONNECT") && !strangers.is_empty());
 }
 
 async fn a_read_only_session_offers_only_the_tools_named() {

@@ -143,7 +143,7 @@ async fn a_hanging_stream_goes_on_when_its_gate_opens() {
         let length = stream.read(&mut part).await.unwrap();
         answer.push_str(std::str::from_utf8(&part[..length]).unwrap());
     }
-    assert_eq!(server.requests()[0].progress, Progress::Open);
+    assert_eq!(server.requests()[0].progress, Progress::Held);
     server.open("gate");
     stream.read_to_string(&mut answer).await.unwrap();
     assert_eq!(kinds(&answer), WHOLE);
