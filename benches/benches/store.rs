@@ -180,11 +180,9 @@ async fn main() -> Result<()> {
     line(&format!("Cortex, {CROWD} callers"), crowd, fsync);
     println!("\nCortex: {writes} writes in {commits} commits\n");
 
-    let over = one.percentile(50).saturating_sub(fsync.percentile(50));
-    verdict(
-        &format!("one caller at most 150 µs over the fsync: {over:.1?}"),
-        over.as_micros() <= 150,
-    );
+    // May be below nothing: the disk's mood changes more than Cortex costs.
+    let over = 1e6 * (one.percentile(50).as_secs_f64() - fsync.percentile(50).as_secs_f64());
+    verdict(&format!("one caller at most 150 µs over the fsync: {over:+.0} µs"), over <= 150.0);
     let times = crowd.rate() / one.rate();
     verdict(&format!("{CROWD} callers at least 10 times one caller: {times:.1}"), times >= 10.0);
     if fsync.percentile(50) >= Duration::from_millis(1) {
