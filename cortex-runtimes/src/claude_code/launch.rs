@@ -60,9 +60,19 @@ const MCP_TOOLS: &str = "mcp__cortex__*";
 /// What an agent may read with.
 const READING_TOOLS: [&str; 3] = ["Glob", "Grep", "Read"];
 
-/// When and where an agent works is Cortex's to say: no timers of its own, no leaving of the folder.
+/// When and where an agent works is Cortex's to say: no timers of its own, nothing that goes on when the
+/// turn has ended, no leaving of the folder.
 const WITHHELD_TOOLS: &str =
-    "CronCreate,CronDelete,CronList,ScheduleWakeup,EnterWorktree,ExitWorktree";
+    "CronCreate,CronDelete,CronList,ScheduleWakeup,Monitor,Workflow,EnterWorktree,ExitWorktree";
+
+/// What the CLI is told by variables, unless the configuration says otherwise.
+const VARIABLES: [(&str, &str); 3] = [
+    ("CLAUDE_CODE_MAX_RETRIES", API_RETRIES),
+    ("CLAUDE_CODE_DISABLE_CRON", "1"),
+    // Else sub-agents work in the background: the turn ends with "it still runs", and the result comes in a turn that
+    // nobody asked for. One turn, one result: all of its work is in it.
+    ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
+];
 
 /// How a session is confined, if it is: the tools that the agent may be offered.
 pub(super) fn offered(spec: &SessionSpec) -> Option<BTreeSet<String>> {
@@ -93,13 +103,11 @@ pub(super) fn program(
             let allowed = format!("mcp__{MCP_SERVER}");
             ["--mcp-config".into(), file.into(), "--allowedTools".into(), OsString::from(allowed)]
         }));
-    let program = Program::new(argv, &spec.cwd, spec.session_id.as_str());
-    let mut program = environment(program, config)
-        .env("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1")
-        .env("CLAUDE_CODE_DISABLE_CRON", "1");
-    if !config.env.contains_key("CLAUDE_CODE_MAX_RETRIES") {
-        program = program.env("CLAUDE_CODE_MAX_RETRIES", API_RETRIES);
+    let mut program = Program::new(argv, &spec.cwd, spec.session_id.as_str());
+    for (name, value) in VARIABLES {
+        program = program.env(name, value);
     }
+    program = environment(program, config).env("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1");
     if let Some(mcp) = &spec.mcp {
         program = program.env("CORTEX_MCP_TOKEN", mcp.token.expose());
     }
@@ -166,7 +174,7 @@ pub(super) const DEFAULT_MODEL: &str = "default";
 /// configuration sets.
 pub(super) fn environment(mut program: Program, config: &ClaudeCodeConfig) -> Program {
     for (name, _) in inherited() {
-        if is_foreign(&name) {
+        if is_foreign(&name) && !program.env.contains_key(&name) {
             program = program.remove_env(name);
         }
     }

@@ -1,5 +1,7 @@
 //! What the tests of the Claude Code driver stand on: a place to run in, and a session that lives.
 
+mod endpoint;
+
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,6 +19,8 @@ use cortex_runtimes::{ClaudeCode, ClaudeCodeConfig};
 use cortex_scripted::{CliHome, Script, ScriptedAnthropic, cli};
 use tokio::sync::mpsc;
 use tokio::time::{interval, timeout};
+
+pub(crate) use endpoint::Endpoint;
 
 /// Nothing that a test waits for takes longer, even on a machine with better things to do.
 const PATIENCE: Duration = Duration::from_mins(1);
