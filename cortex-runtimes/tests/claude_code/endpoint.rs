@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_util::task::TaskTracker;
 
 /// The endpoint.
 pub(crate) struct Endpoint {
@@ -26,11 +27,12 @@ impl Endpoint {
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         let (seen, expected) = (Arc::<Mutex<Vec<Seen>>>::default(), format!("Bearer {credential}"));
         let log = Arc::clone(&seen);
-        tokio::spawn(async move {
+        let connections = TaskTracker::new();
+        drop(connections.clone().spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, expected.clone(), Arc::clone(&log)));
+                drop(connections.spawn(serve(stream, expected.clone(), Arc::clone(&log))));
             }
-        });
+        }));
         Self { url, seen }
     }
 
