@@ -109,9 +109,33 @@ pub(super) fn program(
     }
     program = environment(program, config).env("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1");
     if let Some(mcp) = &spec.mcp {
-        program = program.env("CORTEX_MCP_TOKEN", mcp.token.expose());
+        let past_proxy = past_proxy(config);
+        program = program
+            .env("CORTEX_MCP_TOKEN", mcp.token.expose())
+            .env("NO_PROXY", &past_proxy)
+            .env("no_proxy", &past_proxy);
     }
     Ok(program)
+}
+
+/// The hosts that are reached without a proxy, with this machine among them: else the CLI sends the credential of the
+/// session to the proxy.
+fn past_proxy(config: &ClaudeCodeConfig) -> String {
+    let hosts = ["NO_PROXY", "no_proxy"].into_iter().find_map(|name| setting(config, name));
+    match hosts.as_deref().map(str::trim) {
+        None | Some("") => LOCAL_HOSTS.to_owned(),
+        Some(hosts) => format!("{hosts},{LOCAL_HOSTS}"),
+    }
+}
+
+const LOCAL_HOSTS: &str = "127.0.0.1,localhost";
+
+/// A variable as the CLI will see it: configured or inherited.
+fn setting(config: &ClaudeCodeConfig, name: &str) -> Option<String> {
+    config.env.get(name).cloned().or_else(|| {
+        let (_, value) = inherited().find(|(inherited, _)| inherited == name)?;
+        value.into_string().ok()
+    })
 }
 
 fn arguments(config: &ClaudeCodeConfig, spec: &SessionSpec, native: &str) -> Vec<OsString> {
@@ -154,15 +178,10 @@ fn arguments(config: &ClaudeCodeConfig, spec: &SessionSpec, native: &str) -> Vec
 /// The model is always named: a resumed session without one falls back to a smaller context window. `default` is
 /// what the account gets by itself.
 fn model(config: &ClaudeCodeConfig, spec: &SessionSpec) -> String {
-    let configured = || config.env.get("ANTHROPIC_MODEL").cloned();
-    let inherited = || {
-        let (_, model) = inherited().find(|(name, _)| name == "ANTHROPIC_MODEL")?;
-        model.into_string().ok()
-    };
     let named = |model: &String| !model.trim().is_empty();
     spec.model
         .clone()
-        .or_else(|| configured().or_else(inherited))
+        .or_else(|| setting(config, "ANTHROPIC_MODEL"))
         .filter(named)
         .unwrap_or_else(|| DEFAULT_MODEL.to_owned())
 }
@@ -312,6 +331,13 @@ mod tests {
             let mode = fs_err::metadata(file).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
+    }
+
+    #[test]
+    fn the_endpoint_is_reached_past_a_proxy() {
+        let hosts = past_proxy(&config(&[("NO_PROXY", "intern.example")]));
+        assert_eq!(hosts, "intern.example,127.0.0.1,localhost");
+        assert_eq!(past_proxy(&config(&[("NO_PROXY", "")])), "127.0.0.1,localhost");
     }
 
     #[test]

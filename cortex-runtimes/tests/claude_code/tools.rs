@@ -18,7 +18,7 @@ pub(crate) fn all() -> Vec<Case> {
         what_a_direct_turn_left_is_gone_after_the_close,
         a_reading_session_has_only_the_tools_to_read,
         an_orchestrator_has_the_tools_of_cortex_and_no_others,
-        a_worker_uses_the_tools_of_cortex_unasked,
+        a_worker_uses_the_tools_of_cortex_unasked_and_past_a_proxy,
         settings_of_the_project_do_not_run,
     ]
     .into()
@@ -167,13 +167,16 @@ async fn an_orchestrator_has_the_tools_of_cortex_and_no_others() {
     assert_eq!(alive(place.marker()), Vec::<String>::new());
 }
 
-async fn a_worker_uses_the_tools_of_cortex_unasked() {
+/// The place has a proxy, which would be given the credential.
+async fn a_worker_uses_the_tools_of_cortex_unasked_and_past_a_proxy() {
     let place = Place::new(
         Script::new()
             .on(When::tool_result("no tasks yet"), Answer::text("none"))
             .otherwise(Answer::tool("mcp__cortex__list_tasks", json!({}))),
     )
-    .await;
+    .await
+    .var("NO_PROXY", "")
+    .var("no_proxy", "");
     let endpoint = Endpoint::start("cortex_session_1").await;
     let token = Secret::new("cortex_session_1");
     let url = endpoint.url.clone();
@@ -183,6 +186,7 @@ async fn a_worker_uses_the_tools_of_cortex_unasked() {
     let requests = place.server.requests();
     let offered = |name: &str| requests.iter().all(|one| one.tools.iter().any(|tool| tool == name));
     assert!(offered("mcp__cortex__list_tasks") && offered("Bash"), "{requests:?}");
+    assert_eq!(place.server.strangers(), []);
     live.close().await;
 }
 
