@@ -84,7 +84,7 @@ fn bodies(served: &Served) -> Vec<Row> {
     let sent = |body: &str| served.post(body);
     let chunked = ping.clone().without("Content-Length").with("Transfer-Encoding", "chunked");
     let full =
-        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","x":"{}"}}"#, "x".repeat(1_048_524));
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","x":"{}"}}"#, "x".repeat(1_048_529));
     assert_eq!(full.len(), 1024 * 1024);
     let media = Some(Code::HttpUnsupportedMediaType);
     vec![
@@ -104,6 +104,12 @@ fn bodies(served: &Served) -> Vec<Row> {
         ("another JSON-RPC", sent(r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#), 400, bad),
         ("no method", sent(r#"{"jsonrpc":"2.0","id":1}"#), 400, bad),
         ("null as id", sent(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#), 400, bad),
+        (
+            "a list of parameters",
+            sent(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#),
+            400,
+            bad,
+        ),
         ("an answer", sent(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), 400, bad),
         ("an old version", version("2024-11-05"), 400, bad),
         ("a new version", version("2031-01-01"), 400, bad),
