@@ -67,6 +67,8 @@ pub const INTERRUPT_GRACE: Duration = Duration::from_secs(10);
 /// Passes of the engine over its rows before it listens again, so that a stream of changes cannot keep it
 /// from hearing.
 pub const ENGINE_PASSES_MAX: usize = 16;
+/// Pipes of a program whose tree is gone are read this long: only something that escaped still holds them.
+pub const DRAIN_MAX: Duration = Duration::from_secs(1);
 /// All of an orderly shutdown; then what is left is killed.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(15);
 /// How long a runtime's health counts as known.

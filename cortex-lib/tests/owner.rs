@@ -66,6 +66,8 @@ mod linux {
         a_fork_storm_is_ended: trees::a_fork_storm_is_ended(),
         a_foreign_process_of_the_same_name_survives:
             trees::a_foreign_process_of_the_same_name_survives(),
+        programs_with_the_same_marker_end_one_by_one:
+            trees::programs_with_the_same_marker_end_one_by_one(),
         what_is_below_can_be_ended_while_the_program_lives_on:
             trees::what_is_below_can_be_ended_while_the_program_lives_on(),
         what_cannot_be_started_is_told_apart: trees::what_cannot_be_started_is_told_apart(),

@@ -44,6 +44,7 @@ also! {
     a_pipe_ends_when_the_program_closes_it_and_lives_on
     a_fork_storm_is_ended
     a_foreign_process_of_the_same_name_survives
+    programs_with_the_same_marker_end_one_by_one
     what_is_below_can_be_ended_while_the_program_lives_on
     what_cannot_be_started_is_told_apart
     the_marker_and_the_environment_reach_the_program

@@ -43,6 +43,9 @@ pub use tail::Tail;
 /// The variable that marks a program and all below it: its value is [`Program::marker`].
 pub const MARKER: &str = "CORTEX_OWNER";
 
+/// The variable that tells trees of the same marker apart. It means nothing to anybody else.
+const TREE: &str = "CORTEX_OWNER_TREE";
+
 /// Lets this executable own the programs it starts. Call it as the first line of main.
 ///
 /// When this process was started as an owner, it does that work and never returns. Otherwise it returns

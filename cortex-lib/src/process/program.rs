@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::owned::{Owned, Started};
-use super::{MARKER, platform};
+use super::{MARKER, TREE, platform};
 use crate::error::{Code, Error, Result};
 
 /// Variables of Cortex itself. What this process was given, such as its own credential or the marker of a
@@ -29,7 +30,8 @@ pub struct Program {
     /// What differs from the environment of this process; `None` removes. Inherited variables that start with
     /// `CORTEX_` are always removed, unless they are set here.
     pub env: BTreeMap<OsString, Option<OsString>>,
-    /// The value of [`MARKER`] for it and all below it.
+    /// The value of [`MARKER`] for it and all below it, by which [`sweep`](super::sweep) finds them in a later
+    /// life.
     pub marker: String,
 }
 
@@ -84,7 +86,8 @@ impl Program {
         reason = "a program inherits what is not Cortex's own; a busy file tells nobody when it is free"
     )]
     pub async fn spawn(&self) -> Result<Owned> {
-        let env = self.environment(std::env::vars_os());
+        let mut env = self.environment(std::env::vars_os());
+        env.insert(TREE.into(), self.tree().into());
         let mut retries = 0;
         loop {
             match platform::start(self, &env).await {
@@ -125,6 +128,13 @@ impl Program {
         }
         env.insert(MARKER.into(), self.marker.clone().into());
         env
+    }
+
+    /// A name for this tree that no other tree of this process has.
+    fn tree(&self) -> String {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        format!("{}/{}/{number}", self.marker, std::process::id())
     }
 
     fn error(&self, fault: Fault) -> Error {

@@ -258,6 +258,17 @@ pub async fn a_foreign_process_of_the_same_name_survives() {
     assert!(foreign.lives());
 }
 
+pub async fn programs_with_the_same_marker_end_one_by_one() {
+    let (marker, number) = (unique(), unique());
+    let program = Program::new(["sleep", &number], std::env::temp_dir(), marker);
+    let (first, second) = (program.spawn().await.unwrap(), program.spawn().await.unwrap());
+    until("both sleep", || pids(&number).len() == 2).await;
+    soon("the end", first.end()).await;
+    assert_eq!(pids(&number), [i32::try_from(second.pid()).unwrap()]);
+    soon("the end", second.end()).await;
+    assert!(!lives(&number));
+}
+
 pub async fn what_is_below_can_be_ended_while_the_program_lives_on() {
     let tag = unique();
     let owned =

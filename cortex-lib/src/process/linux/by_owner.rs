@@ -93,7 +93,7 @@ pub(super) async fn start(
     };
 
     let (tell, progress) = watch::channel(Progress::default());
-    let hunt = Hunt::new(Proc::of(pid), [program.marker.clone()]);
+    let hunt = Hunt::of_program(Proc::of(pid), env);
     #[expect(clippy::disallowed_methods, reason = "it watches one tree and ends with it")]
     tokio::spawn(follow(owner, read, hunt, tell));
     let pipes = || {

@@ -73,7 +73,7 @@ pub(super) fn start(
         .spawn()
         .map_err(Fault::Program)?;
     let pid = child.id().unwrap_or(0);
-    let mut tree = Tree { hunt: Hunt::new(Proc::of(pid), [program.marker.clone()]), gone: false };
+    let mut tree = Tree { hunt: Hunt::of_program(Proc::of(pid), env), gone: false };
     // The program is not reaped before this process asks for it, so the pid is still its own.
     let handle = i32::try_from(pid)
         .ok()

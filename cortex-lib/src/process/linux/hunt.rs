@@ -1,8 +1,10 @@
 //! Finding a tree without an owner, and ending it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
+use super::super::{MARKER, TREE};
 use super::proc::{Proc, Snapshot, strike};
 
 /// Rounds that clearing takes at most: a program that starts what was ended again and again is left to it.
@@ -20,19 +22,26 @@ pub(super) fn pauses() -> impl Iterator<Item = Duration> {
     std::iter::successors(Some(PAUSE_FIRST), |pause| Some((*pause * 2).min(PAUSE_LAST)))
 }
 
-/// A tree that is looked for from outside: below the program, in its process group, by the marker, and below
-/// whatever was found.
+/// A tree that is looked for from outside: below the program, in its process group, by its variable, and
+/// below whatever was found.
 #[derive(Debug)]
 pub(super) struct Hunt {
     root: Option<Proc>,
-    markers: BTreeSet<String>,
+    variables: BTreeSet<OsString>,
     seen: BTreeSet<Proc>,
 }
 
 impl Hunt {
-    /// The tree of the program `root`, if there is one, and everything that carries one of `markers`.
-    pub(super) fn new(root: Option<Proc>, markers: impl IntoIterator<Item = String>) -> Self {
-        Self { root, markers: markers.into_iter().collect(), seen: BTreeSet::new() }
+    /// The tree of the program `root`, which was started with this environment.
+    pub(super) fn of_program(root: Option<Proc>, env: &BTreeMap<OsString, OsString>) -> Self {
+        let tree = env.get(OsStr::new(TREE)).map(|tree| variable(TREE, tree));
+        Self { root, variables: tree.into_iter().collect(), seen: BTreeSet::new() }
+    }
+
+    /// All trees with one of these markers.
+    pub(super) fn of_markers(markers: impl IntoIterator<Item = String>) -> Self {
+        let variables = markers.into_iter().map(|marker| variable(MARKER, marker.as_ref()));
+        Self { root: None, variables: variables.collect(), seen: BTreeSet::new() }
     }
 
     /// How many processes were found and ended.
@@ -94,7 +103,7 @@ impl Hunt {
                 Some(stat.group) == group
                     || self.root == Some(stat.proc)
                     || self.seen.contains(&stat.proc)
-                    || (!self.markers.is_empty() && stat.proc.is_marked(&self.markers))
+                    || (!self.variables.is_empty() && stat.proc.has_one_of(&self.variables))
             })
             .map(|stat| stat.proc)
             .collect();
@@ -112,6 +121,10 @@ impl Hunt {
 #[expect(clippy::disallowed_methods, reason = "a process of others tells nobody that it is gone")]
 async fn rest(pause: Duration) {
     tokio::time::sleep(pause).await;
+}
+
+fn variable(name: &str, value: &OsStr) -> OsString {
+    [OsStr::new(name), OsStr::new("="), value].into_iter().collect()
 }
 
 /// What is let live.

@@ -37,7 +37,7 @@ pub(super) async fn start(
 }
 
 pub(super) async fn sweep(markers: Vec<String>) -> usize {
-    let mut hunt = hunt::Hunt::new(None, markers);
+    let mut hunt = hunt::Hunt::of_markers(markers);
     hunt.end().await;
     hunt.ended()
 }

@@ -1,10 +1,10 @@
 //! Processes as `/proc` shows them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-
-use super::super::MARKER;
 
 /// A process: its pid *and* its start time (clock ticks since boot), because pids are used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,18 +50,14 @@ impl Proc {
         }
     }
 
-    /// Whether the environment it was started with holds the marker of one of `markers`.
-    pub(super) fn is_marked(self, markers: &BTreeSet<String>) -> bool {
+    /// Whether the environment it was started with holds one of these: `NAME=value`.
+    pub(super) fn has_one_of(self, variables: &BTreeSet<OsString>) -> bool {
         let Ok(environ) = fs_err::read(format!("/proc/{}/environ", self.pid)) else {
             return false;
         };
-        environ.split(|byte| *byte == 0).any(|variable| {
-            variable
-                .strip_prefix(MARKER.as_bytes())
-                .and_then(|rest| rest.strip_prefix(b"="))
-                .and_then(|value| str::from_utf8(value).ok())
-                .is_some_and(|value| markers.contains(value))
-        })
+        environ
+            .split(|byte| *byte == 0)
+            .any(|variable| variables.contains(OsStr::from_bytes(variable)))
     }
 }
 
