@@ -1,6 +1,8 @@
-//! Drivers that let Cortex run coding agents.
+//! Drivers: what lets Cortex run coding agents. Each implements [`cortex_lib::port::Runtime`].
 #![warn(missing_docs, missing_debug_implementations, unreachable_pub)]
 
+mod claude_code;
 mod command;
 
+pub use claude_code::{ClaudeCode, ClaudeCodeConfig};
 pub use command::{CommandConfig, CommandRuntime};

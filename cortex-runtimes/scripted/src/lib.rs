@@ -1,1 +1,41 @@
+//! Scripted model servers on 127.0.0.1, for tests that drive the real coding CLIs without a login,
+//! a token or a network.
 //!
+//! A test writes a [`Script`], starts [`ScriptedAnthropic`] with it, gives the CLI a fresh
+//! [`CliHome`] whose environment points at that server, and asks the server afterwards what it was
+//! sent. [`cli`] provides the pinned CLIs, [`offline`] a network without a way out and [`suite`] the
+//! main function that such a test needs.
+//!
+//! # Examples
+//!
+//! ```
+//! use cortex_scripted::{Answer, Script, ScriptedAnthropic, When};
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! let script = Script::new()
+//!     .on(When::last_user("list the files"), Answer::tool("Bash", serde_json::json!({"command": "ls"})))
+//!     .on(When::tool_result(""), Answer::text("There they are."))
+//!     .otherwise(Answer::text("Hello."));
+//! let server = ScriptedAnthropic::start(script).await?;
+//! assert!(server.url().starts_with("http://127.0.0.1:"));
+//! # Ok(())
+//! # }
+//! ```
+
+mod anthropic;
+mod api;
+mod choose;
+pub mod cli;
+mod home;
+pub mod offline;
+mod record;
+mod reply;
+mod script;
+mod server;
+pub mod suite;
+
+pub use anthropic::ScriptedAnthropic;
+pub use home::CliHome;
+pub use record::{NeverCame, Other, Progress, Request, Text, ToolResult};
+pub use script::{Answer, Block, Fault, Pace, Rule, Script, Take, Times, Usage, When};
+pub use server::ScriptedServer;

@@ -1,0 +1,155 @@
+//! Which answer of a script a request gets: the first rule that fits, with the words it takes from
+//! the conversation put in.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::record::Request;
+use crate::script::{Answer, Block, Script, Take, Times, When};
+
+impl Script {
+    /// The answer to a request, with its taken words put in.
+    pub(crate) fn answer(&self, request: &Request, counts: &mut Counts) -> Option<Answer> {
+        for (number, rule) in self.rules.iter().enumerate() {
+            let Some(words) = rule.when.fits(request) else { continue };
+            if counts.admits(number, request.conversation.as_deref(), rule.when.times) {
+                return Some(rule.answer.filled(&words));
+            }
+        }
+        self.otherwise.clone()
+    }
+}
+
+/// How often each rule has met its conditions, by conversation.
+#[derive(Debug, Default)]
+pub(crate) struct Counts(BTreeMap<(usize, Option<String>), u32>);
+
+impl Counts {
+    fn admits(&mut self, rule: usize, conversation: Option<&str>, times: Times) -> bool {
+        let seen = self.0.entry((rule, conversation.map(str::to_owned))).or_default();
+        *seen = seen.saturating_add(1);
+        match times {
+            Times::Every => true,
+            Times::Nth(n) => *seen == n,
+            Times::First(n) => *seen <= n,
+        }
+    }
+}
+
+impl When {
+    fn fits(&self, request: &Request) -> Option<BTreeMap<String, String>> {
+        let has = |wanted: &Option<String>, found: &dyn Fn(&str) -> bool| {
+            wanted.as_deref().is_none_or(found)
+        };
+        let fits = has(&self.last_user, &|text| request.last_user.contains(text))
+            && has(&self.tool_result, &|text| {
+                request.tool_results.iter().any(|result| result.text.contains(text))
+            })
+            && has(&self.any_text, &|text| {
+                request.system.contains(text)
+                    || request.texts.iter().any(|one| one.text.contains(text))
+            })
+            && has(&self.tool_offered, &|name| request.tools.iter().any(|tool| tool == name))
+            && has(&self.model, &|name| request.model.contains(name));
+        if !fits {
+            return None;
+        }
+        self.take.iter().map(|take| Some((take.name.clone(), take.find(request)?))).collect()
+    }
+}
+
+impl Take {
+    fn find(&self, request: &Request) -> Option<String> {
+        request.texts.iter().rev().find_map(|one| {
+            let (_, rest) = one.text.rsplit_once(&self.after)?;
+            rest.split_once(&self.until).map(|(word, _)| word.to_owned())
+        })
+    }
+}
+
+impl Answer {
+    fn filled(&self, words: &BTreeMap<String, String>) -> Self {
+        let mut filled = self.clone();
+        for block in &mut filled.blocks {
+            match block {
+                Block::Text(text) | Block::Thinking(text) => fill(text, words),
+                Block::Tool { input, .. } => fill_value(input, words),
+            }
+        }
+        filled
+    }
+}
+
+fn fill(text: &mut String, words: &BTreeMap<String, String>) {
+    for (name, word) in words {
+        *text = text.replace(&format!("{{{{{name}}}}}"), word);
+    }
+}
+
+fn fill_value(value: &mut Value, words: &BTreeMap<String, String>) {
+    match value {
+        Value::String(text) => fill(text, words),
+        Value::Array(items) => items.iter_mut().for_each(|item| fill_value(item, words)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| fill_value(field, words)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::record::Text;
+
+    fn said(text: &str) -> Request {
+        Request {
+            last_user: text.to_owned(),
+            texts: vec![Text { role: "user".to_owned(), text: text.to_owned() }],
+            ..Request::default()
+        }
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_answers() {
+        let script = Script::new()
+            .on(When::last_user("b"), Answer::text("one"))
+            .on(When::last_user("a"), Answer::text("two"))
+            .otherwise(Answer::text("three"));
+        let mut counts = Counts::default();
+        let mut ask = |text| script.answer(&said(text), &mut counts);
+        assert_eq!(ask("a"), Some(Answer::text("two")));
+        assert_eq!(ask("ab"), Some(Answer::text("one")));
+        assert_eq!(ask("c"), Some(Answer::text("three")));
+    }
+
+    #[test]
+    fn times_are_counted_in_each_conversation() {
+        let script = Script::new()
+            .on(When::any().first(1), Answer::status(429))
+            .on(When::any().nth(2), Answer::text("third request"))
+            .otherwise(Answer::text("else"));
+        let mut counts = Counts::default();
+        let mut ask = |conversation: &str| {
+            let conversation = Some(conversation.to_owned());
+            script.answer(&Request { conversation, ..Request::default() }, &mut counts).unwrap()
+        };
+        let first = [ask("x"), ask("x"), ask("x"), ask("x")];
+        let [refused, other] = [Answer::status(429), Answer::text("else")];
+        assert_eq!(first, [refused.clone(), other.clone(), Answer::text("third request"), other]);
+        assert_eq!(ask("y"), refused);
+    }
+
+    #[test]
+    fn a_word_of_the_conversation_goes_into_a_tool_call() {
+        let answer = Answer::tool("finish", json!({"ids": ["{{id}}"], "n": 1}));
+        let script = Script::new().on(When::any().take("id", "task ", "."), answer);
+        let mut counts = Counts::default();
+        assert_eq!(script.answer(&said("nothing here"), &mut counts), None);
+        assert_eq!(
+            script.answer(&said("not task a. but task b."), &mut counts),
+            Some(Answer::tool("finish", json!({"ids": ["b"], "n": 1})))
+        );
+    }
+}

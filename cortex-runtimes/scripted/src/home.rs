@@ -1,0 +1,128 @@
+//! The surroundings of a CLI under test: a home of its own, a fake key, and no way to any server but
+//! the scripted one.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::server::ScriptedServer;
+
+/// A fresh home for one CLI, with the environment that leads it to a scripted server.
+///
+/// Removed when dropped, so it must outlive the CLI.
+#[derive(Debug)]
+pub struct CliHome {
+    folder: TempDir,
+    url: String,
+}
+
+/// The key that Claude Code is given; it opens nothing.
+const API_KEY: &str = "sk-ant-api03-scripted-key-that-opens-nothing";
+
+/// Variables that would tie a CLI to the session, account or proxy of whoever runs the tests.
+const FOREIGN: [&str; 5] = ["CLAUDE", "ANTHROPIC_", "AI_AGENT", "IS_SANDBOX", "CORTEX_"];
+
+impl CliHome {
+    /// Makes the folders: a home, a folder for temporary files and an empty project.
+    pub fn new(server: &ScriptedServer) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("cortex-cli-").tempdir()?;
+        let home = Self { folder, url: server.url() };
+        for folder in [home.config(), home.project(), home.temporary()] {
+            fs_err::create_dir_all(folder)?;
+        }
+        Ok(home)
+    }
+
+    /// The home folder.
+    pub fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    /// The empty folder that the CLI works in.
+    pub fn project(&self) -> PathBuf {
+        self.folder.path().join("project")
+    }
+
+    /// Claude Code's folder for settings and sessions.
+    pub fn config(&self) -> PathBuf {
+        self.home().join(".claude")
+    }
+
+    fn temporary(&self) -> PathBuf {
+        self.folder.path().join("tmp")
+    }
+
+    /// The variables to set, for a driver that starts the CLI itself.
+    pub fn vars(&self) -> Vec<(&'static str, OsString)> {
+        let mut vars = vec![
+            ("HOME", self.home().into_os_string()),
+            ("USERPROFILE", self.home().into_os_string()),
+            ("CLAUDE_CONFIG_DIR", self.config().into_os_string()),
+            ("ANTHROPIC_BASE_URL", OsString::from(&self.url)),
+            ("ANTHROPIC_API_KEY", API_KEY.into()),
+            ("NO_PROXY", "127.0.0.1,localhost".into()),
+            ("no_proxy", "127.0.0.1,localhost".into()),
+        ];
+        for name in ["TMPDIR", "TEMP", "TMP"] {
+            vars.push((name, self.temporary().into_os_string()));
+        }
+        for name in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"] {
+            vars.push((name, OsString::from(&self.url)));
+        }
+        for name in [
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+            "DISABLE_AUTOUPDATER",
+            "DISABLE_ERROR_REPORTING",
+            "DISABLE_TELEMETRY",
+        ] {
+            vars.push((name, "1".into()));
+        }
+        vars
+    }
+
+    /// The variables of this process that the CLI must not inherit.
+    pub fn stripped() -> Vec<OsString> {
+        let names = std::env::vars_os().map(|(name, _)| name);
+        names.filter(|name| is_foreign(&name.to_string_lossy())).collect()
+    }
+
+    /// A command that runs a CLI in this home and project.
+    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(program.as_ref());
+        for name in Self::stripped() {
+            command.env_remove(name);
+        }
+        command.envs(self.vars()).current_dir(self.project());
+        command
+    }
+}
+
+fn is_foreign(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    name.ends_with("_PROXY") || FOREIGN.iter().any(|start| name.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Script, ScriptedAnthropic};
+
+    #[test]
+    fn what_ties_to_the_surroundings_is_foreign() {
+        let foreign = ["CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "ANTHROPIC_AUTH_TOKEN", "all_proxy"];
+        assert!(foreign.iter().all(|name| is_foreign(name)));
+        assert!(!["PATH", "LANG", "DISPLAY"].iter().any(|name| is_foreign(name)));
+    }
+
+    #[tokio::test]
+    async fn a_home_is_fresh_and_leads_to_the_server() {
+        let server = ScriptedAnthropic::start(Script::new()).await.unwrap();
+        let home = CliHome::new(&server).unwrap();
+        assert!(home.project().read_dir().unwrap().next().is_none());
+        let base = ("ANTHROPIC_BASE_URL", OsString::from(server.url()));
+        assert!(home.vars().contains(&base));
+    }
+}

@@ -1,0 +1,329 @@
+//! How Claude Code is started: its arguments, its environment and its MCP configuration.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use cortex_lib::domain::agent::Role;
+use cortex_lib::error::{Code, Error, Result};
+use cortex_lib::port::{McpAccess, SessionSpec};
+use cortex_lib::process::Program;
+use serde_json::json;
+
+use super::ClaudeCodeConfig;
+
+/// The variables of this family that belong to the person's login and machine. All others of the family are those of a
+/// Claude Code session around this process: they would make the new session part of that one.
+const KEPT: [&str; 27] = [
+    "CLAUDE_CONFIG_DIR",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_API_KEY_HELPER_TTL_MS",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CODE_USE_FOUNDRY",
+    "CLAUDE_CODE_USE_MANTLE",
+    "CLAUDE_CODE_USE_ANTHROPIC_AWS",
+    "CLAUDE_CODE_SKIP_BEDROCK_AUTH",
+    "CLAUDE_CODE_SKIP_VERTEX_AUTH",
+    "CLAUDE_CODE_SKIP_FOUNDRY_AUTH",
+    "CLAUDE_CODE_SKIP_MANTLE_AUTH",
+    "CLAUDE_CODE_SKIP_ANTHROPIC_AWS_AUTH",
+    "CLAUDE_CODE_CLIENT_CERT",
+    "CLAUDE_CODE_CLIENT_KEY",
+    "CLAUDE_CODE_CLIENT_KEY_PASSPHRASE",
+    "CLAUDE_CODE_CERT_STORE",
+    "CLAUDE_CODE_PROXY_RESOLVES_HOSTS",
+    "CLAUDE_CODE_GIT_BASH_PATH",
+    "CLAUDE_CODE_SHELL",
+    "CLAUDE_CODE_TMPDIR",
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS",
+    "CLAUDE_CODE_EFFORT_LEVEL",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+    "CLAUDE_CODE_ENABLE_TELEMETRY",
+    "CLAUDE_CODE_DISABLE_1M_CONTEXT",
+    "CLAUDE_CODE_ATTRIBUTION_HEADER",
+];
+
+/// Requests to the model's API that the CLI repeats by itself, after 0.6, 1.1, 2.3 and 4.1 s. That is enough for a hiccup; a longer
+/// trouble is the core's to wait for, where a person sees it. Its own default of 10 would hold a turn for minutes.
+const API_RETRIES: &str = "4";
+
+/// How long a call of a tool of Cortex may take: the longest waits 5 minutes, and answers in time.
+const MCP_TIMEOUT_MS: u32 = 330_000;
+
+/// The name of the MCP server, so the tools are `mcp__cortex__…`.
+pub(super) const MCP_SERVER: &str = "cortex";
+
+/// What a confined session may use of the tools of Cortex.
+const MCP_TOOLS: &str = "mcp__cortex__*";
+
+/// What an agent may read with.
+const READING_TOOLS: [&str; 3] = ["Glob", "Grep", "Read"];
+
+/// When and where an agent works is Cortex's to say: no timers of its own, no leaving of the folder.
+const WITHHELD_TOOLS: &str =
+    "CronCreate,CronDelete,CronList,ScheduleWakeup,EnterWorktree,ExitWorktree";
+
+/// How a session is confined, if it is: the tools that the agent may be offered.
+pub(super) fn offered(spec: &SessionSpec) -> Option<BTreeSet<String>> {
+    let tools: &[&str] = match (spec.role, spec.read_only) {
+        (Role::Worker, false) => return None,
+        (Role::Worker, true) => &READING_TOOLS,
+        (Role::Orchestrator, _) => &[],
+    };
+    Some(tools.iter().copied().chain([MCP_TOOLS]).map(str::to_owned).collect())
+}
+
+/// The program of a session. `native` is the name of the conversation: a new one, or the one to resume.
+///
+/// # Errors
+///
+/// `runtime.start_failed` when the configuration for the endpoint cannot be written.
+pub(super) fn program(
+    executable: &Path,
+    config: &ClaudeCodeConfig,
+    spec: &SessionSpec,
+    native: &str,
+) -> Result<Program> {
+    let mcp = spec.mcp.as_ref().map(|mcp| mcp_config(mcp, &spec.scratch)).transpose()?;
+    let argv = [executable.as_os_str().to_owned()]
+        .into_iter()
+        .chain(arguments(config, spec, native))
+        .chain(mcp.into_iter().flat_map(|file| {
+            let allowed = format!("mcp__{MCP_SERVER}");
+            ["--mcp-config".into(), file.into(), "--allowedTools".into(), OsString::from(allowed)]
+        }));
+    let program = Program::new(argv, &spec.cwd, spec.session_id.as_str());
+    let mut program = environment(program, config)
+        .env("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1")
+        .env("CLAUDE_CODE_DISABLE_CRON", "1");
+    if !config.env.contains_key("CLAUDE_CODE_MAX_RETRIES") {
+        program = program.env("CLAUDE_CODE_MAX_RETRIES", API_RETRIES);
+    }
+    if let Some(mcp) = &spec.mcp {
+        program = program.env("CORTEX_MCP_TOKEN", mcp.token.expose());
+    }
+    Ok(program)
+}
+
+fn arguments(config: &ClaudeCodeConfig, spec: &SessionSpec, native: &str) -> Vec<OsString> {
+    let mut argv: Vec<OsString> = [
+        "-p",
+        "--input-format",
+        "stream-json",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+        "--include-partial-messages",
+        "--replay-user-messages",
+        "--permission-prompt-tool",
+        "stdio",
+        "--permission-mode",
+        "default",
+        // A repository brings hooks and MCP servers, which would run without a question (-p knows no trust dialog).
+        "--setting-sources",
+        "",
+        "--strict-mcp-config",
+        "--disallowedTools",
+        WITHHELD_TOOLS,
+        "--model",
+    ]
+    .map(OsString::from)
+    .into();
+    argv.push(model(config, spec).into());
+    let session = if spec.resume.is_some() { "--resume" } else { "--session-id" };
+    argv.extend([session.into(), native.into()]);
+    match (spec.role, spec.read_only) {
+        (Role::Worker, false) => {}
+        (Role::Worker, true) => {
+            argv.extend(["--tools".into(), READING_TOOLS.join(",").into()]);
+        }
+        (Role::Orchestrator, _) => argv.extend(["--tools".into(), "".into()]),
+    }
+    argv
+}
+
+/// The model is always named: a resumed session without one falls back to a smaller context window. `default` is
+/// what the account gets by itself.
+fn model(config: &ClaudeCodeConfig, spec: &SessionSpec) -> String {
+    let configured = || config.env.get("ANTHROPIC_MODEL").cloned();
+    let inherited = || {
+        let (_, model) = inherited().find(|(name, _)| name == "ANTHROPIC_MODEL")?;
+        model.into_string().ok()
+    };
+    let named = |model: &String| !model.trim().is_empty();
+    spec.model
+        .clone()
+        .or_else(|| configured().or_else(inherited))
+        .filter(named)
+        .unwrap_or_else(|| DEFAULT_MODEL.to_owned())
+}
+
+/// The CLI's name for the model that the account gets by itself.
+pub(super) const DEFAULT_MODEL: &str = "default";
+
+/// The environment of the CLI: this process's, without the traces of a session around it, and with what the
+/// configuration sets.
+pub(super) fn environment(mut program: Program, config: &ClaudeCodeConfig) -> Program {
+    for (name, _) in inherited() {
+        if is_foreign(&name) {
+            program = program.remove_env(name);
+        }
+    }
+    for (name, value) in &config.env {
+        program = program.env(name, value);
+    }
+    program
+}
+
+/// What the CLI would inherit. It needs most of it: where things are, how to log in, which proxy to use.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "to know which names of a surrounding session to remove"
+)]
+fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os()
+}
+
+fn is_foreign(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    (name.starts_with("CLAUDE") && !KEPT.contains(&name)) || name == "AI_AGENT"
+}
+
+/// Writes the configuration of the endpoint. It names the variable with the credential, not the credential.
+fn mcp_config(mcp: &McpAccess, scratch: &Path) -> Result<PathBuf> {
+    let file = scratch.join("mcp.json");
+    let config = json!({"mcpServers": {MCP_SERVER: {
+        "type": "http",
+        "url": mcp.url,
+        "headers": {"Authorization": "Bearer ${CORTEX_MCP_TOKEN}"},
+        "timeout": MCP_TIMEOUT_MS,
+        // Else the CLI may hide the tools behind a search, and starts the first turn without them.
+        "alwaysLoad": true,
+    }}});
+    write_private(&file, &config.to_string()).map_err(|error| {
+        Error::new(
+            Code::RuntimeStartFailed,
+            format!("the MCP configuration was not written: {error}"),
+        )
+    })?;
+    Ok(file)
+}
+
+#[cfg(unix)]
+fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
+    use std::io::Write as _;
+
+    use fs_err::os::unix::fs::OpenOptionsExt as _;
+
+    let mut options = fs_err::OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    options.open(file)?.write_all(text.as_bytes())
+}
+
+#[cfg(not(unix))]
+fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
+    fs_err::write(file, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use cortex_lib::ids::{AgentId, SessionId};
+    use cortex_lib::secret::Secret;
+
+    use super::*;
+
+    fn spec(scratch: &Path) -> SessionSpec {
+        SessionSpec {
+            session_id: SessionId::new("s1"),
+            agent_id: AgentId::new("a1"),
+            role: Role::Worker,
+            cwd: "/p".into(),
+            scratch: scratch.to_owned(),
+            model: None,
+            instructions: None,
+            resume: None,
+            read_only: false,
+            mcp: None,
+        }
+    }
+
+    fn config(env: &[(&str, &str)]) -> ClaudeCodeConfig {
+        let env: BTreeMap<_, _> =
+            env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        ClaudeCodeConfig { env, ..ClaudeCodeConfig::default() }
+    }
+
+    fn after(argv: &[OsString], flag: &str) -> Option<String> {
+        let at = argv.iter().position(|argument| argument == flag)?;
+        Some(argv.get(at + 1)?.to_str()?.to_owned())
+    }
+
+    #[test]
+    fn what_a_repository_brings_never_runs() {
+        let spec = spec(Path::new("/s"));
+        let argv = arguments(&config(&[]), &spec, "n1");
+        assert_eq!(after(&argv, "--setting-sources").as_deref(), Some(""));
+        assert!(argv.iter().any(|argument| argument == "--strict-mcp-config"));
+        assert_eq!(after(&argv, "--permission-mode").as_deref(), Some("default"));
+        assert_eq!(after(&argv, "--permission-prompt-tool").as_deref(), Some("stdio"));
+    }
+
+    #[test]
+    fn a_model_is_always_named() {
+        let mut spec = spec(Path::new("/s"));
+        let named = |config: &ClaudeCodeConfig, spec: &SessionSpec| {
+            after(&arguments(config, spec, "n1"), "--model").unwrap()
+        };
+        assert_eq!(named(&config(&[]), &spec), "default");
+        assert_eq!(named(&config(&[("ANTHROPIC_MODEL", "m1")]), &spec), "m1");
+        spec.model = Some("sonnet".to_owned());
+        assert_eq!(named(&config(&[("ANTHROPIC_MODEL", "m1")]), &spec), "sonnet");
+    }
+
+    #[test]
+    fn the_credential_is_in_the_environment_and_nowhere_else() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut spec = spec(scratch.path());
+        let token = Secret::new("cortex_session_123");
+        spec.mcp = Some(McpAccess { url: "http://127.0.0.1:1/mcp".to_owned(), token });
+        let program = program(Path::new("/bin/claude"), &config(&[]), &spec, "n1").unwrap();
+        assert!(!format!("{:?}", program.argv).contains("cortex_session_123"));
+        let file = after(&program.argv, "--mcp-config").unwrap();
+        let text = fs_err::read_to_string(&file).unwrap();
+        assert!(
+            text.contains("Bearer ${CORTEX_MCP_TOKEN}") && !text.contains("cortex_session_123")
+        );
+        let token = program.env.get(OsStr::new("CORTEX_MCP_TOKEN")).cloned().flatten();
+        assert_eq!(token.as_deref(), Some(OsStr::new("cortex_session_123")));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = fs_err::metadata(file).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn traces_of_a_surrounding_session_are_foreign_and_the_login_is_not() {
+        for name in ["CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_ENTRYPOINT", "AI_AGENT"] {
+            assert!(is_foreign(OsStr::new(name)), "{name}");
+        }
+        for name in ["CLAUDE_CONFIG_DIR", "CLAUDE_CODE_USE_BEDROCK", "ANTHROPIC_API_KEY", "PATH"] {
+            assert!(!is_foreign(OsStr::new(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_confined_session_is_offered_only_what_it_may_use() {
+        let mut spec = spec(Path::new("/s"));
+        assert_eq!(offered(&spec), None);
+        spec.read_only = true;
+        let argv = arguments(&config(&[]), &spec, "n1");
+        assert_eq!(after(&argv, "--tools").as_deref(), Some("Glob,Grep,Read"));
+        spec.role = Role::Orchestrator;
+        assert_eq!(after(&arguments(&config(&[]), &spec, "n1"), "--tools").as_deref(), Some(""));
+    }
+}

@@ -1,0 +1,462 @@
+//! From the CLI's messages to what happens in a session. Pure: it writes nothing, waits for nothing and
+//! takes the time as an argument; the session's loop does what the [`Step`]s say.
+//!
+//! # Whose result is it?
+//!
+//! The CLI starts turns by itself when work in the background ends, and it may take a message of ours into such a
+//! turn. So a result counts as ours when it names no other origin, or when the CLI echoed our message since
+//! we sent it. Turns that nobody asked for are ended at once: nothing runs in a session outside of a turn of the
+//! core. What they used is added to the next turn, so that it is counted once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cortex_lib::domain::usage::Usage;
+use cortex_lib::ids::TurnId;
+use cortex_lib::port::{OutputKind, SessionEvent, ToolAnswer, ToolRequest, Turn, TurnEnd};
+use cortex_lib::time::Timestamp;
+use serde_json::Value;
+
+use super::outcome;
+use super::outcome::{Clues, hopeless, usage};
+use super::summary::summary;
+use super::wire::{
+    Answer, ApiRetry, Asked, Assistant, BackgroundTask, Block, ControlRequest, FromCli, Init, Sign,
+    State, StreamEvent, StreamLine, TurnResult, deny,
+};
+
+/// What the session's loop has to do.
+#[derive(Debug, PartialEq)]
+pub(super) enum Step {
+    /// Tell the core.
+    Emit(SessionEvent),
+    /// Write this line.
+    Say(String),
+    /// Ask the CLI to end what it runs.
+    Interrupt,
+    /// The turn that was sent has begun.
+    Accepted,
+    /// The CLI answered a control request.
+    Answered {
+        /// Which.
+        request_id: String,
+        /// What it said.
+        answer: Result<Value, String>,
+    },
+    /// The turn has its result. It is over once the CLI is idle.
+    Over {
+        /// What the core is told then.
+        end: TurnEnd,
+        /// It ran an attempt: nothing that it started may outlive it.
+        leaves_nothing: bool,
+    },
+    /// The CLI runs nothing and has nothing queued.
+    Idle,
+}
+
+/// What is known about the conversation with one CLI.
+#[derive(Debug)]
+pub(super) struct Conversation {
+    native: String,
+    /// The tools that may be offered to the agent; `None`: any.
+    offered: Option<BTreeSet<String>>,
+    turn: Option<Current>,
+    /// A turn runs that nobody asked for.
+    stray: bool,
+    requests: BTreeMap<String, Value>,
+    tasks: BTreeSet<String>,
+    stream: Stream,
+    /// What the process has cost, as far as it was reported.
+    cost_reported: f64,
+    /// What turns that nobody asked for used.
+    unreported: Usage,
+    odd: u64,
+}
+
+/// The turn of the core that runs.
+#[derive(Debug)]
+struct Current {
+    id: TurnId,
+    runs_attempt: bool,
+    /// The name of our message in its echo.
+    uuid: String,
+    accepted: bool,
+    /// The CLI took our message up.
+    echoed: bool,
+    clues: Clues,
+}
+
+/// The model's stream, put together to lines.
+#[derive(Debug, Default)]
+struct Stream {
+    /// Messages whose text came in pieces: their whole blocks are not shown again.
+    messages: BTreeSet<String>,
+    line: String,
+    kind: Option<OutputKind>,
+    /// A message began and its end did not come yet.
+    open: bool,
+}
+
+impl Conversation {
+    /// A conversation by the name `native`. `offered`: all tools that the agent may be offered, when it is confined.
+    pub(super) fn new(native: String, offered: Option<BTreeSet<String>>) -> Self {
+        Self {
+            native,
+            offered,
+            turn: None,
+            stray: false,
+            requests: BTreeMap::new(),
+            tasks: BTreeSet::new(),
+            stream: Stream::default(),
+            cost_reported: 0.0,
+            unreported: Usage::default(),
+            odd: 0,
+        }
+    }
+
+    /// Our message for `turn` is on its way.
+    pub(super) fn sent(&mut self, turn: &Turn, uuid: String) {
+        self.turn = Some(Current {
+            id: turn.id.clone(),
+            runs_attempt: turn.attempt_id.is_some(),
+            uuid,
+            accepted: false,
+            echoed: false,
+            clues: Clues::default(),
+        });
+    }
+
+    /// The turn that was sent and has no result yet.
+    pub(super) fn turn(&self) -> Option<&TurnId> {
+        self.turn.as_ref().map(|turn| &turn.id)
+    }
+
+    /// Whether a turn runs that nobody asked for.
+    pub(super) fn is_stray(&self) -> bool {
+        self.stray
+    }
+
+    /// Somebody asked for the end of the turn that runs.
+    pub(super) fn interrupted(&mut self) {
+        if let Some(turn) = &mut self.turn {
+            turn.clues.interrupted = true;
+        }
+    }
+
+    /// Work in the background that still runs, by the CLI's names.
+    pub(super) fn tasks(&self) -> impl Iterator<Item = &str> {
+        self.tasks.iter().map(String::as_str)
+    }
+
+    /// The line that answers a tool request; `None` when it no longer waits.
+    pub(super) fn answer(&mut self, request_id: &str, answer: &ToolAnswer) -> Option<String> {
+        let input = self.requests.remove(request_id)?;
+        Some(match answer {
+            ToolAnswer::Allow => super::wire::allow(request_id, &input),
+            ToolAnswer::Deny { reason } => deny(request_id, reason, false),
+        })
+    }
+
+    /// Takes in what the CLI said.
+    pub(super) fn take(&mut self, message: FromCli, now: Timestamp) -> Vec<Step> {
+        match message {
+            FromCli::Init(init) => self.init(init),
+            FromCli::State(state) => self.state(state),
+            FromCli::Retry(retry) => self.retry(&retry, now),
+            FromCli::Task(task) => self.task(&task),
+            FromCli::Sign(sign) => self.sign(sign),
+            FromCli::Assistant(message) => self.assistant(message),
+            FromCli::User(user) => {
+                if let Some(turn) = &mut self.turn {
+                    turn.echoed |= user.is_replay && user.uuid.as_deref() == Some(&turn.uuid);
+                }
+                vec![active()]
+            }
+            FromCli::Result(result) => self.result(*result, now),
+            FromCli::Stream(line) => self.stream(line),
+            FromCli::Request(request) => self.request(request),
+            FromCli::Response(answer) => vec![answered(answer.response)],
+            FromCli::Cancel { request_id } => self.withdraw(request_id).into_iter().collect(),
+            FromCli::RateLimit(info) => {
+                if let Some(turn) = &mut self.turn {
+                    turn.clues.rate_limit(&info);
+                }
+                vec![active()]
+            }
+            FromCli::Unknown { what } => {
+                self.odd += 1;
+                tracing::debug!(
+                    session = self.native,
+                    what,
+                    count = self.odd,
+                    "a message of the CLI is not known"
+                );
+                vec![active()]
+            }
+            FromCli::Noise => {
+                self.odd += 1;
+                vec![active()]
+            }
+        }
+    }
+
+    /// Text that the CLI prints beside the protocol.
+    pub(super) fn beside(&self, text: &str) -> Step {
+        self.output(OutputKind::Stderr, text.to_owned())
+    }
+
+    fn output(&self, kind: OutputKind, text: String) -> Step {
+        Step::Emit(SessionEvent::Output { turn_id: self.turn().cloned(), kind, text })
+    }
+
+    /// The CLI has begun to work: on our turn, or on one that nobody asked for.
+    fn begun(&mut self) -> Vec<Step> {
+        match &mut self.turn {
+            Some(turn) if !turn.accepted => {
+                turn.accepted = true;
+                vec![Step::Accepted]
+            }
+            Some(_) => vec![active()],
+            None if self.stray => vec![active()],
+            None => {
+                self.stray = true;
+                vec![active(), Step::Interrupt]
+            }
+        }
+    }
+
+    fn init(&mut self, init: Init) -> Vec<Step> {
+        let mut steps = self.begun();
+        if !init.session_id.is_empty() && init.session_id != self.native {
+            self.native.clone_from(&init.session_id);
+            steps.push(Step::Emit(SessionEvent::NativeSession {
+                native_session_id: init.session_id,
+            }));
+        }
+        steps.extend(self.check_tools(init.tools.unwrap_or_default()));
+        steps
+    }
+
+    /// A confined agent that is offered more than it may use must not act: the CLI drops or adds names silently.
+    fn check_tools(&mut self, tools: Vec<String>) -> Option<Step> {
+        let offered = self.offered.as_ref()?;
+        let extra = tools.into_iter().find(|tool| {
+            !offered.iter().any(|name| match name.strip_suffix('*') {
+                Some(prefix) => tool.starts_with(prefix),
+                None => tool == name,
+            })
+        })?;
+        let turn = self.turn.as_mut()?;
+        turn.clues.ended_by_us = Some(outcome::failure(
+            cortex_lib::domain::attempt::Cause::Refused,
+            format!("Claude Code offers the tool {extra} to an agent that must not have it"),
+        ));
+        Some(Step::Interrupt)
+    }
+
+    fn state(&mut self, state: State) -> Vec<Step> {
+        match state {
+            State::Running => self.begun(),
+            State::Idle => {
+                self.stray = false;
+                vec![Step::Idle]
+            }
+            State::RequiresAction | State::Other => vec![active()],
+        }
+    }
+
+    fn retry(&mut self, retry: &ApiRetry, now: Timestamp) -> Vec<Step> {
+        let Some(turn) = &mut self.turn else { return vec![active()] };
+        if turn.clues.ended_by_us.is_some() {
+            return vec![active()];
+        }
+        let Some(failure) = hopeless(retry, now) else { return vec![active()] };
+        turn.clues.ended_by_us = Some(failure);
+        vec![active(), Step::Interrupt]
+    }
+
+    fn task(&mut self, task: &BackgroundTask) -> Vec<Step> {
+        if task.runs() {
+            self.tasks.insert(task.task_id.clone());
+        } else {
+            self.tasks.remove(&task.task_id);
+        }
+        vec![active()]
+    }
+
+    /// A request to the model after we asked for the end: the interrupt came before there was anything to
+    /// end. It is asked again; where nothing runs any more, that does nothing.
+    fn sign(&mut self, sign: Sign) -> Vec<Step> {
+        let ends = self
+            .turn
+            .as_ref()
+            .is_some_and(|turn| turn.clues.interrupted || turn.clues.ended_by_us.is_some());
+        match sign {
+            Sign::Requesting if ends || (self.stray && self.turn.is_none()) => {
+                vec![active(), Step::Interrupt]
+            }
+            Sign::Requesting | Sign::Other => vec![active()],
+        }
+    }
+
+    fn assistant(&mut self, message: Assistant) -> Vec<Step> {
+        let own = message.parent_tool_use_id.is_none();
+        if own
+            && message.error.is_some()
+            && let Some(turn) = &mut self.turn
+        {
+            turn.clues.error = message.error;
+        }
+        let streamed = self.stream.messages.contains(&message.message.id);
+        let synthetic = message.message.model.as_deref() == Some("<synthetic>");
+        if own && !streamed && !synthetic {
+            // The CLI fell back to an answer in one piece.
+            self.stream.open = false;
+        }
+        let mut steps = vec![active()];
+        for block in message.message.content {
+            let (kind, text) = match block {
+                Block::ToolUse { name, input } => (OutputKind::Tool, summary(&name, &input)),
+                // What a sub-agent says is for the agent that asked it.
+                Block::Text { text } if own && !streamed => (OutputKind::Text, text),
+                Block::Thinking { thinking } if own && !streamed => {
+                    (OutputKind::Thinking, thinking)
+                }
+                Block::Text { .. } | Block::Thinking { .. } | Block::Other => continue,
+            };
+            steps.extend(self.flush());
+            steps.extend(text.lines().map(|line| self.output(kind, line.to_owned())));
+        }
+        steps
+    }
+
+    fn stream(&mut self, line: StreamLine) -> Vec<Step> {
+        if line.parent_tool_use_id.is_some() {
+            return vec![active()];
+        }
+        match line.event {
+            StreamEvent::MessageStart { message } => {
+                let rest = self.flush();
+                self.stream.messages.insert(message.id);
+                self.stream.open = true;
+                rest.into_iter().chain([active()]).collect()
+            }
+            StreamEvent::ContentBlockDelta { delta } => {
+                let (kind, text) = match (delta.text, delta.thinking) {
+                    (Some(text), _) => (OutputKind::Text, text),
+                    (None, Some(text)) => (OutputKind::Thinking, text),
+                    (None, None) => return vec![active()],
+                };
+                self.piece(kind, &text)
+            }
+            StreamEvent::ContentBlockStop {} => {
+                self.flush().into_iter().chain([active()]).collect()
+            }
+            StreamEvent::MessageDelta { delta } => {
+                // The late end of a stream that broke off gives no reason.
+                self.stream.open &= delta.stop_reason.is_none();
+                vec![active()]
+            }
+            StreamEvent::Other => vec![active()],
+        }
+    }
+
+    /// A piece of text: every line is shown when it is complete.
+    fn piece(&mut self, kind: OutputKind, text: &str) -> Vec<Step> {
+        let mut steps = vec![active()];
+        if self.stream.kind.is_some_and(|before| before != kind) {
+            steps.extend(self.flush());
+        }
+        self.stream.kind = Some(kind);
+        let mut parts = text.split('\n');
+        self.stream.line.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            let line = std::mem::replace(&mut self.stream.line, part.to_owned());
+            steps.push(self.output(kind, line.trim_end_matches('\r').to_owned()));
+        }
+        steps
+    }
+
+    /// The line that is not complete yet, shown as it is.
+    fn flush(&mut self) -> Option<Step> {
+        let kind = self.stream.kind.take()?;
+        let line = std::mem::take(&mut self.stream.line);
+        (!line.is_empty()).then(|| self.output(kind, line))
+    }
+
+    fn request(&mut self, ControlRequest { request_id, request }: ControlRequest) -> Vec<Step> {
+        let Asked::CanUseTool { tool_name, input } = request else {
+            return vec![Step::Say(super::wire::unsupported(&request_id))];
+        };
+        let ends = self
+            .turn
+            .as_ref()
+            .is_none_or(|turn| turn.clues.interrupted || turn.clues.ended_by_us.is_some());
+        if ends {
+            return vec![Step::Say(deny(&request_id, "The turn is being ended.", true))];
+        }
+        let mut steps: Vec<Step> = self.flush().into_iter().collect();
+        steps.push(Step::Emit(SessionEvent::ToolRequest(ToolRequest {
+            request_id: request_id.clone(),
+            turn_id: self.turn().cloned(),
+            summary: summary(&tool_name, &input),
+            tool: tool_name,
+            input: input.clone(),
+        })));
+        self.requests.insert(request_id, input);
+        steps
+    }
+
+    fn withdraw(&mut self, request_id: String) -> Option<Step> {
+        self.requests.remove(&request_id)?;
+        Some(Step::Emit(SessionEvent::ToolRequestWithdrawn { request_id }))
+    }
+
+    fn result(&mut self, result: TurnResult, now: Timestamp) -> Vec<Step> {
+        let total = result.total_cost_usd.unwrap_or(self.cost_reported);
+        let used = usage(result.usage, Some(total - self.cost_reported));
+        self.cost_reported = total;
+        let used = std::mem::take(&mut self.unreported).plus(used);
+        let foreign = result.origin.as_ref().is_some_and(|origin| origin.kind != "human");
+        let ours = self.turn.take_if(|turn| !foreign || turn.echoed);
+        let Some(mut turn) = ours else {
+            self.unreported = used;
+            self.stray = false;
+            return vec![active()];
+        };
+        self.stray = false;
+        let mut steps: Vec<Step> = Vec::new();
+        if !turn.accepted {
+            steps.push(Step::Accepted);
+        }
+        // Output belongs to the turn: it is shown before its end.
+        let turn_id = turn.id.clone();
+        if let Some(Step::Emit(SessionEvent::Output { kind, text, .. })) = self.flush() {
+            let turn_id = Some(turn_id.clone());
+            steps.push(Step::Emit(SessionEvent::Output { turn_id, kind, text }));
+        }
+        for request_id in std::mem::take(&mut self.requests).into_keys() {
+            steps.push(Step::Emit(SessionEvent::ToolRequestWithdrawn { request_id }));
+        }
+        turn.clues.cut = std::mem::take(&mut self.stream).open;
+        let outcome = turn.clues.outcome(result, now);
+        let end = TurnEnd { turn_id, outcome, usage: used };
+        steps.push(Step::Over { end, leaves_nothing: turn.runs_attempt });
+        steps
+    }
+}
+
+fn active() -> Step {
+    Step::Emit(SessionEvent::Active)
+}
+
+fn answered(answer: Answer) -> Step {
+    let Answer { subtype, request_id, response, error } = answer;
+    let answer = match subtype.as_str() {
+        "success" => Ok(response),
+        _ => Err(error.unwrap_or_else(|| "no reason given".to_owned())),
+    };
+    Step::Answered { request_id, answer }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+//! Claude Code: one CLI process per session, driven over its stream-JSON protocol.
+//!
+//! `wire` knows the messages, `map` what they mean (pure), `outcome` how turns end, `pump` runs a session,
+//! `launch` starts the program and `probe` looks whether it can start.
+
+mod launch;
+mod map;
+mod mention;
+mod outcome;
+mod probe;
+mod pump;
+mod reset;
+mod session;
+mod summary;
+mod wire;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use cortex_lib::domain::capability::Capability;
+use cortex_lib::env::{Env, SystemEnv};
+use cortex_lib::error::{Code, Error, Result};
+use cortex_lib::ids::RuntimeId;
+use cortex_lib::port::{
+    HealthReport, Opened, ProcessStrategy, Runtime, RuntimeInfo, SessionFacts, SessionSpec,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::time::{MissedTickBehavior, interval};
+
+use self::map::Conversation;
+use self::session::ClaudeSession;
+
+/// The id of this runtime.
+const ID: &str = "claude-code";
+/// How often the connection to the endpoint is looked at while a session starts. It takes 0.1 to 0.2 s.
+const MCP_EVERY: Duration = Duration::from_millis(50);
+
+/// What a person may set about Claude Code.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClaudeCodeConfig {
+    /// The program. Default: `claude` on the `PATH`, then where its installers put it.
+    pub executable: Option<PathBuf>,
+    /// Variables to set for it, such as a base URL or a proxy. They win over inherited ones.
+    pub env: BTreeMap<String, String>,
+}
+
+/// The runtime `claude-code`.
+///
+/// Sessions load no settings of a repository or a person, so neither hooks nor foreign MCP servers run, and every tool
+/// that changes something asks first. An agent's instructions, the tools of Cortex and the model come from the
+/// [`SessionSpec`] alone.
+#[derive(Debug)]
+pub struct ClaudeCode {
+    config: ClaudeCodeConfig,
+    info: RuntimeInfo,
+    env: Arc<dyn Env>,
+}
+
+impl ClaudeCode {
+    /// The runtime with what a person has set. It looks at nothing yet.
+    pub fn new(config: ClaudeCodeConfig) -> Self {
+        let capabilities = BTreeSet::from([
+            Capability::StructuredSession,
+            Capability::Interrupt,
+            Capability::Resume,
+            Capability::ToolApproval,
+            Capability::ReadOnlyTurn,
+            Capability::ModelSelection,
+            Capability::UsageReporting,
+        ]);
+        let info = RuntimeInfo {
+            id: RuntimeId::new(ID),
+            name: "Claude Code".to_owned(),
+            capabilities,
+            process_strategy: ProcessStrategy::ProcessPerSession,
+            default_model: Some(launch::DEFAULT_MODEL.to_owned()),
+            models: None,
+        };
+        Self { config, info, env: Arc::new(SystemEnv::new()) }
+    }
+}
+
+#[async_trait]
+impl Runtime for ClaudeCode {
+    fn info(&self) -> &RuntimeInfo {
+        &self.info
+    }
+
+    async fn check(&self) -> HealthReport {
+        probe::check(&self.config, &*self.env).await
+    }
+
+    /// The session is ready when the CLI has answered, holds credentials, asks before it uses tools, and is connected to
+    /// the endpoint. Whether the credentials hold, only a turn shows.
+    ///
+    /// When the native session to resume is not known (any more), the error carries `resume_unknown: true`: the
+    /// agent can be started afresh.
+    async fn open(&self, spec: SessionSpec) -> Result<Opened> {
+        let executable = probe::find(&self.config)?;
+        let native = spec.resume.clone().unwrap_or_else(|| self.env.mint_v4().to_string());
+        let program = launch::program(&executable, &self.config, &spec, &native)?;
+        let owned = program.spawn().await?;
+        let pid = owned.pid();
+        // From here on a dropped future ends the process: the loop ends with the session.
+        let (session, events) = session::begin(pump::Parts {
+            owned,
+            conversation: Conversation::new(native.clone(), launch::offered(&spec)),
+            cwd: spec.cwd.clone(),
+            home: probe::home(&self.config),
+            env: Arc::clone(&self.env),
+        });
+        match handshake(&session, &spec).await {
+            Ok(version) => {
+                let facts = SessionFacts {
+                    native_session_id: Some(native),
+                    pid: Some(pid),
+                    resumed: spec.resume.is_some(),
+                    version,
+                };
+                Ok(Opened { session: Arc::new(session), events, facts })
+            }
+            Err(error) => {
+                cortex_lib::port::Session::close(&session, Duration::ZERO).await;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Makes sure that the session can be used. Returns the version that runs.
+async fn handshake(session: &ClaudeSession, spec: &SessionSpec) -> Result<Option<String>> {
+    // The instructions are not an argument: those are bounded, and anybody on the machine can read them.
+    let initialize = match &spec.instructions {
+        Some(instructions) => {
+            json!({"subtype": "initialize", "hooks": null, "appendSystemPrompt": instructions})
+        }
+        None => json!({"subtype": "initialize", "hooks": null}),
+    };
+    let initialized: wire::Initialized = ask(session, &initialize).await?;
+    if initialized.account.is_some_and(|account| account.is_nobody()) {
+        let error = Error::new(Code::RuntimeNotLoggedIn, "Claude Code is not logged in");
+        return Err(error.remedy(probe::LOG_IN));
+    }
+    must_ask(session).await?;
+    let version: Value = ask(session, &json!({"subtype": "get_binary_version"})).await?;
+    if spec.mcp.is_some() {
+        connected(session).await?;
+    }
+    session.live().await.map_err(|error| start_error(&error))?;
+    Ok(version.get("version").and_then(Value::as_str).map(str::to_owned))
+}
+
+/// Asks the CLI and reads what is known of the answer.
+async fn ask<T: serde::de::DeserializeOwned>(
+    session: &ClaudeSession,
+    request: &Value,
+) -> Result<T> {
+    let subtype = request.get("subtype").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let answer = session.control(request.clone()).await.map_err(|error| start_error(&error))?;
+    let protocol = |what: String| {
+        let message = format!("Claude Code did not answer {subtype} as it should: {what}");
+        Error::new(Code::RuntimeProtocol, message)
+    };
+    let answer = answer.map_err(protocol)?;
+    serde_json::from_value(answer).map_err(|error| protocol(error.to_string()))
+}
+
+/// Settings of the machine, which an administrator may put down, can let tools run without a question. Then the person's rules
+/// in Cortex would not hold, so the session does not start.
+async fn must_ask(session: &ClaudeSession) -> Result<()> {
+    let settings: Value = ask(session, &json!({"subtype": "get_settings"})).await?;
+    let permissions = settings.pointer("/effective/permissions");
+    let field = |name: &str| permissions.and_then(|permissions| permissions.get(name));
+    let allowed = field("allow").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty());
+    let mode = field("defaultMode").and_then(Value::as_str).unwrap_or("default");
+    if !allowed && matches!(mode, "default" | "plan" | "dontAsk") {
+        return Ok(());
+    }
+    let what = match field("allow") {
+        Some(rules) if allowed => format!("the rules {rules}"),
+        _ => format!("the mode {mode}"),
+    };
+    Err(Error::new(
+        Code::RuntimeStartFailed,
+        format!("Claude Code would run tools without asking: {what} in its managed settings"),
+    )
+    .remedy(
+        "Ask the administrator of this machine to take them out of Claude Code's managed settings.",
+    ))
+}
+
+/// Waits until the tools of Cortex are there. The first turn would start without them.
+async fn connected(session: &ClaudeSession) -> Result<()> {
+    let mut ticks = interval(MCP_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let status: wire::McpStatus = ask(session, &json!({"subtype": "mcp_status"})).await?;
+        let server =
+            status.mcp_servers.into_iter().find(|server| server.name == launch::MCP_SERVER);
+        let failure = match server {
+            Some(server) if server.status == "connected" => return Ok(()),
+            Some(server) if server.status == "pending" => continue,
+            Some(server) => {
+                let error = server.error.unwrap_or_else(|| "no reason given".to_owned());
+                format!("{}: {error}", server.status)
+            }
+            None => "it does not know the server".to_owned(),
+        };
+        return Err(Error::new(
+            Code::RuntimeStartFailed,
+            format!("Claude Code does not reach the tools of Cortex: {failure}"),
+        )
+        .remedy(
+            "Check that nothing between Claude Code and 127.0.0.1 (a proxy) takes the connection.",
+        ));
+    }
+}
+
+/// What the end of a session means while it starts.
+fn start_error(ended: &Error) -> Error {
+    let error = Error::new(Code::RuntimeStartFailed, ended.message());
+    if ended.message().contains("No conversation found") {
+        return error.with("resume_unknown", true).remedy(
+            "Start the agent afresh: Claude Code does not know the earlier session in this folder.",
+        );
+    }
+    error
+}

@@ -1,0 +1,646 @@
+//! The loop of a session: it alone owns the process, its pipes and the conversation.
+//!
+//! It does what the [`Step`]s of the conversation say and what [`Command`]s ask, and never waits for one thing only: a core that
+//! takes no events stops the reading, but not an interrupt or a close.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cortex_lib::env::Env;
+use cortex_lib::error::{Code, Error, Result};
+use cortex_lib::ids::TurnId;
+use cortex_lib::limits::{SESSION_QUEUE_MAX, STDERR_TAIL_BYTES_MAX};
+use cortex_lib::port::{SessionEvent, Turn, TurnEnd};
+use cortex_lib::process::{Exit, Lines, Owned, Signal, Tail};
+use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWriteExt as _};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, timeout};
+
+use super::map::{Conversation, Step};
+use super::mention::literal;
+use super::session::Command;
+use super::summary::one_line;
+use super::wire;
+
+/// How long after the result the CLI may take to be idle, and its background tasks to be stopped.
+const IDLE_WAIT: Duration = Duration::from_secs(2);
+/// How long the end of a turn that nobody asked for is waited for before ours is sent all the same.
+const STRAY_WAIT: Duration = Duration::from_secs(5);
+/// How long the CLI may take to begin a turn. It took 3 ms; beyond this it hangs, and its session is ended.
+const ACCEPT_WAIT: Duration = Duration::from_mins(1);
+/// How long the processes below the CLI may take to end after a kill.
+const CLEAR_WAIT: Duration = Duration::from_secs(5);
+/// How long the last lines of an ended process may take. Nothing lives that could write more.
+const DRAIN_WAIT: Duration = Duration::from_secs(2);
+/// How often a sign of life without anything to see is passed on. Stalls are counted in minutes.
+const ACTIVE_EVERY: Duration = Duration::from_secs(1);
+
+/// What is shown of a line that does not belong to the protocol, and of the last words of a process.
+const SHOWN_CHARS_MAX: usize = 500;
+
+/// What the loop starts with.
+pub(super) struct Parts {
+    pub(super) owned: Owned,
+    pub(super) conversation: Conversation,
+    pub(super) cwd: PathBuf,
+    pub(super) home: Option<PathBuf>,
+    pub(super) env: Arc<dyn Env>,
+}
+
+/// The loop's state.
+pub(super) struct Pump {
+    owned: Owned,
+    stdin: Option<ChildStdin>,
+    /// What is still to be written.
+    unsent: Vec<u8>,
+    conversation: Conversation,
+    cwd: PathBuf,
+    home: Option<PathBuf>,
+    env: Arc<dyn Env>,
+    events: mpsc::Sender<SessionEvent>,
+    /// What is still to be passed on. While it holds something, nothing is read.
+    outbox: VecDeque<SessionEvent>,
+    live: bool,
+    last_active: Option<Instant>,
+    tail: Tail,
+    requests: u64,
+    /// Our control requests without an answer.
+    waiting: BTreeMap<String, Waiter>,
+    sending: Option<Sending>,
+    finishing: Option<Finishing>,
+    closing: Option<Closing>,
+    /// Why it ended, once nothing lives.
+    ending: watch::Sender<Option<String>>,
+}
+
+/// What the loop wakes up for.
+enum Happened {
+    /// A command came; `None`: the session was dropped.
+    Told(Option<Command>),
+    /// Something is due.
+    Due,
+    /// So many bytes were written; `None`: the pipe broke.
+    Wrote(Option<usize>),
+    /// The core takes another event.
+    Room,
+    /// A line of standard output, or its end.
+    Said(Option<String>),
+    /// A line of standard error, or its end.
+    Complained(Option<String>),
+    /// The process has ended.
+    Exited,
+}
+
+/// Who waits for the answer to a control request.
+enum Waiter {
+    Caller(oneshot::Sender<Result<Value, String>>),
+    Interrupt(Vec<oneshot::Sender<()>>),
+    StopTask,
+}
+
+/// A turn that the CLI has not begun yet.
+struct Sending {
+    /// Not written yet: a turn that nobody asked for ends first.
+    unwritten: Option<Turn>,
+    /// It was interrupted before it was written.
+    interrupted: bool,
+    reply: oneshot::Sender<Result<()>>,
+    until: Instant,
+}
+
+/// A turn that has its result.
+struct Finishing {
+    end: TurnEnd,
+    leaves_nothing: bool,
+    idle: bool,
+    until: Instant,
+}
+
+/// An orderly end, in stages of rising force.
+struct Closing {
+    started: Instant,
+    grace: Duration,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// The turn that runs is interrupted.
+    Interrupt,
+    /// Nothing more is said: an idle CLI ends by itself.
+    Eof,
+    /// Ctrl-C: it ends its tools, also those in the background, and itself.
+    Sigint,
+    /// It ends at once and leaves its tools.
+    Sigterm,
+}
+
+impl Closing {
+    /// When the stage has had its time, in percent of the grace.
+    fn until(&self) -> Instant {
+        let percent = match self.stage {
+            Stage::Interrupt => 35,
+            Stage::Eof => 60,
+            Stage::Sigint => 80,
+            Stage::Sigterm => 95,
+        };
+        self.started + self.grace * percent / 100
+    }
+}
+
+impl Pump {
+    pub(super) fn new(
+        parts: Parts,
+        events: mpsc::Sender<SessionEvent>,
+        ending: watch::Sender<Option<String>>,
+    ) -> Self {
+        Self {
+            stdin: parts.owned.take_stdin(),
+            unsent: Vec::new(),
+            owned: parts.owned,
+            conversation: parts.conversation,
+            cwd: parts.cwd,
+            home: parts.home,
+            env: parts.env,
+            events,
+            outbox: VecDeque::new(),
+            live: false,
+            last_active: None,
+            tail: Tail::new(STDERR_TAIL_BYTES_MAX),
+            requests: 0,
+            waiting: BTreeMap::new(),
+            sending: None,
+            finishing: None,
+            closing: None,
+            ending,
+        }
+    }
+
+    pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
+        let mut stdout = self.owned.take_stdout().map(Lines::new);
+        let mut stderr = self.owned.take_stderr().map(Lines::new);
+        let why = self.until_over(&mut inbox, stdout.as_mut(), stderr.as_mut()).await;
+        // Who still asks something is told that the session has ended.
+        drop(inbox);
+        self.finish(why, stdout, stderr).await;
+    }
+
+    /// Runs the session until its process has ended or must be ended. Returns what is known about why.
+    async fn until_over(
+        &mut self,
+        inbox: &mut mpsc::Receiver<Command>,
+        stdout: Option<&mut Lines<ChildStdout>>,
+        stderr: Option<&mut Lines<ChildStderr>>,
+    ) -> Option<&'static str> {
+        let (mut stdout, mut stderr) = (stdout, stderr);
+        loop {
+            match self.next(inbox, &mut stdout, &mut stderr).await {
+                Happened::Told(Some(command)) => self.command(command),
+                Happened::Told(None) => return Some("the session was dropped"),
+                Happened::Due => {
+                    if let Some(why) = self.on_time(Instant::now()) {
+                        return Some(why);
+                    }
+                    self.settle().await;
+                }
+                Happened::Wrote(Some(count)) => drop(self.unsent.drain(..count)),
+                // The process is about to end and says more by its exit.
+                Happened::Wrote(None) => self.hang_up(),
+                Happened::Room => self.pass_on(),
+                Happened::Said(Some(line)) => self.heard(&line).await,
+                Happened::Said(None) => {
+                    // Without its output it is of no use. An end by itself explains more.
+                    drop(timeout(DRAIN_WAIT, self.owned.exited()).await);
+                    return None;
+                }
+                Happened::Complained(Some(line)) => self.beside(&line),
+                Happened::Complained(None) => stderr = None,
+                Happened::Exited => return None,
+            }
+        }
+    }
+
+    /// Waits for the next thing. What is cut off by another loses nothing: each of them may be dropped.
+    async fn next(
+        &mut self,
+        inbox: &mut mpsc::Receiver<Command>,
+        stdout: &mut Option<&mut Lines<ChildStdout>>,
+        stderr: &mut Option<&mut Lines<ChildStderr>>,
+    ) -> Happened {
+        let reads = self.outbox.is_empty() || self.closing.is_some();
+        let wake = self.next_wake();
+        tokio::select! {
+            biased;
+            command = inbox.recv() => Happened::Told(command),
+            () = wait_until(wake) => Happened::Due,
+            written = write(&mut self.stdin, &self.unsent), if !self.unsent.is_empty() => {
+                Happened::Wrote(written)
+            }
+            _ = self.events.reserve(), if !self.outbox.is_empty() => Happened::Room,
+            line = next(stdout), if reads => Happened::Said(line),
+            line = next(stderr), if reads => Happened::Complained(line),
+            _ = self.owned.exited() => Happened::Exited,
+        }
+    }
+
+    /// Passes on what there is room for.
+    fn pass_on(&mut self) {
+        while let Some(event) = self.outbox.pop_front() {
+            match self.events.try_send(event) {
+                Ok(()) => {}
+                Err(TrySendError::Full(event)) => return self.outbox.push_front(event),
+                // Nobody listens any more; the session still has to be closed.
+                Err(TrySendError::Closed(_)) => self.outbox.clear(),
+            }
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Control { request, reply } => {
+                self.control(&request, Waiter::Caller(reply));
+            }
+            Command::Live => self.live = true,
+            Command::Send { turn, reply } => self.send(turn, reply),
+            Command::Interrupt { turn, reply } => self.interrupt(&turn, reply),
+            Command::Answer { request_id, answer, reply } => {
+                if let Some(line) = self.conversation.answer(&request_id, &answer) {
+                    self.say(&line);
+                }
+                tell(reply, ());
+            }
+            Command::Close { grace } => self.close(grace),
+        }
+    }
+
+    fn say(&mut self, line: &str) {
+        self.unsent.extend_from_slice(line.as_bytes());
+    }
+
+    fn hang_up(&mut self) {
+        self.stdin = None;
+        self.unsent.clear();
+    }
+
+    fn control(&mut self, request: &Value, waiter: Waiter) {
+        self.requests += 1;
+        let request_id = format!("cortex-{}", self.requests);
+        self.say(&wire::request(&request_id, request));
+        self.waiting.insert(request_id, waiter);
+    }
+
+    fn send(&mut self, turn: Turn, reply: oneshot::Sender<Result<()>>) {
+        let busy = self.sending.is_some() || self.finishing.is_some();
+        if busy || self.conversation.turn().is_some() {
+            let error = Error::new(Code::RuntimeTurnInProgress, "Claude Code still runs a turn");
+            tell(reply, Err(error));
+            return;
+        }
+        let until = Instant::now() + STRAY_WAIT;
+        let waits = self.conversation.is_stray();
+        let sending = Sending { unwritten: Some(turn), interrupted: false, reply, until };
+        self.sending = Some(sending);
+        if !waits {
+            self.write_turn();
+        }
+    }
+
+    /// Writes the message of the turn that is being sent.
+    fn write_turn(&mut self) {
+        let Some(sending) = &mut self.sending else { return };
+        let Some(turn) = sending.unwritten.take() else { return };
+        sending.until = Instant::now() + ACCEPT_WAIT;
+        let interrupted = sending.interrupted;
+        let uuid = self.env.mint_v4().to_string();
+        let text = literal(&turn.instruction, &self.cwd, self.home.as_deref());
+        self.conversation.sent(&turn, uuid.clone());
+        self.say(&wire::user(&text, &uuid));
+        if interrupted {
+            self.conversation.interrupted();
+            self.ask_interrupt(None);
+        }
+    }
+
+    fn interrupt(&mut self, turn: &TurnId, reply: oneshot::Sender<()>) {
+        if self.conversation.turn() == Some(turn) {
+            self.conversation.interrupted();
+            self.ask_interrupt(Some(reply));
+            return;
+        }
+        if let Some(sending) = &mut self.sending
+            && sending.unwritten.as_ref().is_some_and(|unwritten| unwritten.id == *turn)
+        {
+            sending.interrupted = true;
+        }
+        tell(reply, ());
+    }
+
+    /// Asks for the end of what runs. One request at a time is enough.
+    fn ask_interrupt(&mut self, reply: Option<oneshot::Sender<()>>) {
+        let waiting = self.waiting.values_mut().find_map(|waiter| match waiter {
+            Waiter::Interrupt(callers) => Some(callers),
+            Waiter::Caller(_) | Waiter::StopTask => None,
+        });
+        match waiting {
+            Some(callers) => callers.extend(reply),
+            None => self.control(
+                &json!({"subtype": "interrupt"}),
+                Waiter::Interrupt(reply.into_iter().collect()),
+            ),
+        }
+    }
+
+    fn close(&mut self, grace: Duration) {
+        let started = Instant::now();
+        match &mut self.closing {
+            // A later call may only make it shorter.
+            Some(closing) if closing.started + closing.grace > started + grace => {
+                closing.grace = (started + grace).saturating_duration_since(closing.started);
+            }
+            Some(_) => {}
+            None => {
+                self.closing = Some(Closing { started, grace, stage: Stage::Interrupt });
+                self.conversation.interrupted();
+                if self.works() {
+                    self.ask_interrupt(None);
+                } else {
+                    self.enter(Stage::Eof);
+                }
+            }
+        }
+    }
+
+    /// Whether the CLI works on something, or a turn is not quite over.
+    fn works(&self) -> bool {
+        self.conversation.turn().is_some()
+            || self.conversation.is_stray()
+            || self.sending.is_some()
+            || self.finishing.is_some()
+    }
+
+    fn enter(&mut self, stage: Stage) {
+        if let Some(closing) = &mut self.closing {
+            closing.stage = stage;
+        }
+        match stage {
+            Stage::Eof => self.hang_up(),
+            Stage::Sigint => self.owned.signal(Signal::Interrupt),
+            Stage::Sigterm => self.owned.signal(Signal::Terminate),
+            Stage::Interrupt => {}
+        }
+    }
+
+    fn next_wake(&self) -> Option<Instant> {
+        let sending = self.sending.as_ref().map(|sending| sending.until);
+        let finishing = self.finishing.as_ref().map(|finishing| finishing.until);
+        let closing = self.closing.as_ref().map(Closing::until);
+        [sending, finishing, closing].into_iter().flatten().min()
+    }
+
+    /// Does what is due. Returns why the session must be ended, if it must.
+    fn on_time(&mut self, now: Instant) -> Option<&'static str> {
+        if let Some(closing) = &self.closing
+            && closing.until() <= now
+        {
+            match closing.stage {
+                Stage::Interrupt => self.enter(Stage::Eof),
+                Stage::Eof => self.enter(Stage::Sigint),
+                Stage::Sigint => self.enter(Stage::Sigterm),
+                Stage::Sigterm => return Some("the session was closed by force"),
+            }
+        }
+        if let Some(finishing) = &mut self.finishing
+            && finishing.until <= now
+        {
+            finishing.idle = true;
+            self.waiting.retain(|_, waiter| !matches!(waiter, Waiter::StopTask));
+        }
+        match &self.sending {
+            Some(sending) if sending.until <= now && sending.unwritten.is_some() => {
+                self.write_turn();
+                None
+            }
+            Some(sending) if sending.until <= now => Some("Claude Code did not begin the turn"),
+            _ => None,
+        }
+    }
+
+    /// Takes in a line of standard output.
+    async fn heard(&mut self, line: &str) {
+        let message = wire::read(line);
+        if matches!(message, wire::FromCli::Noise) {
+            let shown = one_line(line, SHOWN_CHARS_MAX);
+            let step = self.conversation.beside(&shown);
+            self.step(step);
+        }
+        let now = self.env.now();
+        for step in self.conversation.take(message, now) {
+            self.step(step);
+        }
+        self.settle().await;
+    }
+
+    fn beside(&mut self, line: &str) {
+        self.tail.push(line);
+        self.tail.push("\n");
+        let step = self.conversation.beside(line);
+        self.step(step);
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Emit(event) => self.emit(event),
+            Step::Say(line) => self.say(&line),
+            Step::Interrupt => self.ask_interrupt(None),
+            Step::Accepted => {
+                if let Some(sending) = self.sending.take() {
+                    tell(sending.reply, Ok(()));
+                }
+            }
+            Step::Answered { request_id, answer } => match self.waiting.remove(&request_id) {
+                Some(Waiter::Caller(reply)) => tell(reply, answer),
+                Some(Waiter::Interrupt(callers)) => {
+                    for caller in callers {
+                        tell(caller, ());
+                    }
+                }
+                Some(Waiter::StopTask) | None => {}
+            },
+            Step::Over { end, leaves_nothing } => {
+                let until = Instant::now() + IDLE_WAIT;
+                self.finishing = Some(Finishing { end, leaves_nothing, idle: false, until });
+                if leaves_nothing {
+                    self.stop_tasks();
+                }
+            }
+            Step::Idle => {
+                if let Some(finishing) = &mut self.finishing {
+                    finishing.idle = true;
+                } else {
+                    self.write_turn();
+                }
+            }
+        }
+    }
+
+    /// Ends what the turn left in the background by request. A task that dies otherwise makes the CLI start a turn about it.
+    fn stop_tasks(&mut self) {
+        let tasks: Vec<_> = self.conversation.tasks().map(str::to_owned).collect();
+        for task_id in tasks {
+            let request = json!({"subtype": "stop_task", "task_id": task_id});
+            self.control(&request, Waiter::StopTask);
+        }
+    }
+
+    /// Reports the end of a turn once the CLI has let go of it, and goes on with closing.
+    async fn settle(&mut self) {
+        let stops = self.waiting.values().any(|waiter| matches!(waiter, Waiter::StopTask));
+        if let Some(finished) = self.finishing.take_if(|finishing| finishing.idle && !stops) {
+            if finished.leaves_nothing
+                && timeout(CLEAR_WAIT, self.owned.end_descendants()).await.is_err()
+            {
+                tracing::warn!(pid = self.owned.pid(), "processes of an ended turn live on");
+            }
+            self.emit(SessionEvent::TurnEnded(finished.end));
+        }
+        let waits = |closing: &Closing| closing.stage == Stage::Interrupt;
+        if self.closing.as_ref().is_some_and(waits) && !self.works() {
+            self.enter(Stage::Eof);
+        }
+    }
+
+    fn emit(&mut self, event: SessionEvent) {
+        if !self.live {
+            return;
+        }
+        match &event {
+            SessionEvent::Active => {
+                let now = Instant::now();
+                if self.last_active.is_some_and(|last| now < last + ACTIVE_EVERY) {
+                    return;
+                }
+                self.last_active = Some(now);
+            }
+            // A session that closes reads on, whether or not somebody takes what it says.
+            SessionEvent::Output { .. } if self.outbox.len() >= SESSION_QUEUE_MAX => return,
+            _ => {}
+        }
+        self.outbox.push_back(event);
+    }
+
+    /// Ends everything, passes on the last words, and says why.
+    async fn finish(
+        mut self,
+        why: Option<&'static str>,
+        stdout: Option<Lines<ChildStdout>>,
+        stderr: Option<Lines<ChildStderr>>,
+    ) {
+        let exit = timeout(Duration::ZERO, self.owned.exited()).await.ok();
+        self.hang_up();
+        self.owned.end().await;
+        self.drain(stdout, stderr).await;
+        self.waiting.clear();
+        if let Some(finishing) = &mut self.finishing {
+            finishing.idle = true;
+        }
+        self.settle().await;
+        let message = self.last_words(why, exit);
+        self.emit(SessionEvent::Ended { message: message.clone() });
+        self.ending.send_replace(Some(message));
+        // Only now: a turn whose sending failed has its reason in `ending`.
+        self.sending = None;
+        for event in self.outbox.drain(..) {
+            if self.events.send(event).await.is_err() {
+                break;
+            }
+        }
+    }
+
+    async fn drain(
+        &mut self,
+        stdout: Option<Lines<ChildStdout>>,
+        stderr: Option<Lines<ChildStderr>>,
+    ) {
+        let all = async {
+            let (mut stdout, mut stderr) = (stdout, stderr);
+            while let Some(lines) = &mut stderr
+                && let Some(line) = text(lines).await
+            {
+                self.beside(&line);
+            }
+            while let Some(lines) = &mut stdout
+                && let Some(line) = text(lines).await
+            {
+                self.heard(&line).await;
+            }
+        };
+        if timeout(DRAIN_WAIT, all).await.is_err() {
+            tracing::debug!(pid = self.owned.pid(), "an ended process still holds its pipes");
+        }
+    }
+
+    fn last_words(&self, why: Option<&str>, exit: Option<Exit>) -> String {
+        if self.closing.is_some() {
+            return "the session was closed".to_owned();
+        }
+        let told = self.tail.text();
+        let told = one_line(&told, SHOWN_CHARS_MAX);
+        let told = if told.is_empty() { told } else { format!(": {told}") };
+        match (why, exit) {
+            (Some(why), _) => format!("{why}{told}"),
+            (None, Some(exit)) => format!("Claude Code ended by itself ({exit}){told}"),
+            (None, None) => format!("Claude Code closed its output and was ended{told}"),
+        }
+    }
+}
+
+/// Answers a caller, who may have gone away in the meantime.
+fn tell<T>(caller: oneshot::Sender<T>, answer: T) {
+    drop(caller.send(answer));
+}
+
+/// The next line; `None` at the end of the stream.
+async fn text<R: AsyncRead + Unpin>(lines: &mut Lines<R>) -> Option<String> {
+    match lines.next_line().await {
+        Ok(Some(line)) => {
+            if line.cut {
+                tracing::warn!("a line of Claude Code was too long and is cut");
+            }
+            Some(line.text)
+        }
+        Ok(None) => None,
+        Err(error) => {
+            tracing::debug!(%error, "a pipe of Claude Code broke");
+            None
+        }
+    }
+}
+
+/// Like [`text`]; without a stream it waits for ever.
+async fn next<R: AsyncRead + Unpin>(lines: &mut Option<&mut Lines<R>>) -> Option<String> {
+    match lines {
+        Some(lines) => text(lines).await,
+        None => future::pending().await,
+    }
+}
+
+/// Writes some of `bytes`. A closed pipe takes everything and keeps nothing; `None`: it broke.
+async fn write(stdin: &mut Option<ChildStdin>, bytes: &[u8]) -> Option<usize> {
+    match stdin {
+        Some(stdin) => stdin.write(bytes).await.ok().filter(|count| *count > 0),
+        None => Some(bytes.len()),
+    }
+}
+
+async fn wait_until(wake: Option<Instant>) {
+    match wake {
+        Some(wake) => tokio::time::sleep_until(wake).await,
+        None => future::pending().await,
+    }
+}
