@@ -100,7 +100,12 @@ impl DataDir {
 
     /// Log files.
     pub fn logs_dir(&self) -> PathBuf {
-        self.path().join("logs")
+        Self::logs_path(self.path())
+    }
+
+    /// Where the core that holds the folder `path` has its log files.
+    pub fn logs_path(path: &Path) -> PathBuf {
+        path.join("logs")
     }
 
     /// Where the core that holds the folder `path` has its local socket.
