@@ -90,7 +90,12 @@ impl DataDir {
 
     /// Credentials, readable by their owner only.
     pub fn credentials_dir(&self) -> PathBuf {
-        self.path().join("credentials")
+        Self::credentials_dir_of(self.path())
+    }
+
+    /// The same folder of the data directory at `path`, for those who do not hold it.
+    pub fn credentials_dir_of(path: &Path) -> PathBuf {
+        path.join("credentials")
     }
 
     /// Files that live no longer than what they were made for.
