@@ -105,12 +105,17 @@ impl DataDir {
 
     /// Log files.
     pub fn logs_dir(&self) -> PathBuf {
-        self.path().join("logs")
+        Self::logs_dir_of(self.path())
     }
 
-    /// The local socket of the running core.
-    pub fn socket_path(&self) -> PathBuf {
-        self.path().join("cortex.sock")
+    /// Where the core that holds the folder `path` has its log files.
+    pub fn logs_dir_of(path: &Path) -> PathBuf {
+        path.join("logs")
+    }
+
+    /// Where the core that holds the folder `path` has its local socket.
+    pub fn socket_path_of(path: &Path) -> PathBuf {
+        path.join("cortex.sock")
     }
 }
 
