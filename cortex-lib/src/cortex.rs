@@ -1,6 +1,6 @@
 //! The handle that a program embeds.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,7 +8,6 @@ use crate::api::{Caller, Cx};
 use crate::engine::{Core, CoreState, OutputFeed, Parts, Stop};
 use crate::env::{Env, SystemEnv};
 use crate::error::{Code, Error, Problem, Result};
-use crate::ids::RuntimeId;
 use crate::port::{Host, Runtime};
 use crate::settings::Settings;
 use crate::store::{DataDir, Feed, Store, StoreOptions};
@@ -185,10 +184,10 @@ impl Builder {
                     .map(|problem| Problem::new(format!("approvals.rules[{at}]"), problem)),
             );
         }
-        let mut seen: BTreeMap<&RuntimeId, ()> = BTreeMap::new();
+        let mut seen = BTreeSet::new();
         for runtime in &self.runtimes {
             let id = &runtime.info().id;
-            if seen.insert(id, ()).is_some() {
+            if !seen.insert(id) {
                 problems.push(Problem::new("runtimes", format!("{id} is given twice")));
             }
         }

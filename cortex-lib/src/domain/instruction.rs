@@ -29,7 +29,7 @@ pub fn compose(
     for dependency in dependencies {
         let kept = head_and_tail(&dependency.text, DEPENDENCY_RESULT_BYTES_MAX);
         let fence = fence_for(&kept.text);
-        let _ = write!(
+        let _infallible = write!(
             out,
             "\n[result of {}: {}]\n{fence}\n{}\n{fence}\n",
             dependency.key,
@@ -39,7 +39,7 @@ pub fn compose(
     }
     if let Some(failure) = last_failure {
         let fence = fence_for(failure);
-        let _ = write!(
+        let _infallible = write!(
             out,
             "\n\nThe last attempt at this task did not count. Why:\n{fence}\n{}\n{fence}\n",
             failure.trim_end()

@@ -353,7 +353,7 @@ pub fn plan(board: &Board, now: Timestamp) -> Schedule {
                 schedule.starts.push((task.id.clone(), agent.id.clone()));
             }
             Err(waiting) => {
-                schedule.waits.insert(task.id.clone(), waiting);
+                schedule.waits.insert(task.id.clone(), *waiting);
             }
         }
     }
@@ -415,20 +415,20 @@ fn place<'b>(
     free: &BTreeMap<&AgentId, &'b AgentCard>,
     claims: &[&TaskCard],
     sessions: u32,
-) -> Result<&'b AgentCard, Waiting> {
+) -> Result<&'b AgentCard, Box<Waiting>> {
     let users: Vec<TaskId> =
         claims.iter().filter(|other| overlap(task, other)).map(|other| other.id.clone()).collect();
     if !users.is_empty() {
-        return Err(Waiting {
+        return Err(Box::new(Waiting {
             paths_in_use: Some(WaitingForTasks { task_ids: users }),
             ..Waiting::because(WaitReason::PathsInUse)
-        });
+        }));
     }
     if task.isolated && sessions >= board.sessions_max {
-        return Err(Waiting {
+        return Err(Box::new(Waiting {
             process_limit: Some(WaitingForSession { max: board.sessions_max }),
             ..Waiting::because(WaitReason::ProcessLimit)
-        });
+        }));
     }
     let why_not = |agent: &AgentCard| {
         not_eligible(agent, task).or_else(|| {
@@ -457,21 +457,23 @@ fn place<'b>(
                 missing: Vec::new(),
             },
         };
-        return Err(Waiting {
+        return Err(Box::new(Waiting {
             assigned_agent_unavailable: Some(no),
             ..Waiting::because(WaitReason::AssignedAgentUnavailable)
-        });
+        }));
     }
 
     let of_project = || board.agents.iter().filter(|agent| agent.project_id == task.project_id);
     of_project()
         .filter(|agent| why_not(agent).is_none())
         .min_by_key(|agent| (agent.idle_since, &agent.id))
-        .ok_or_else(|| Waiting {
-            no_eligible_agent: Some(WaitingForAgents {
-                agents: of_project().filter_map(why_not).collect(),
-            }),
-            ..Waiting::because(WaitReason::NoEligibleAgent)
+        .ok_or_else(|| {
+            Box::new(Waiting {
+                no_eligible_agent: Some(WaitingForAgents {
+                    agents: of_project().filter_map(why_not).collect(),
+                }),
+                ..Waiting::because(WaitReason::NoEligibleAgent)
+            })
         })
 }
 

@@ -59,7 +59,7 @@ impl Engine {
             Job::SendDirect(id) => {
                 let turn = self.core.store().read(|tx| tx.direct_turn(id))?.ok_or_else(gone)?;
                 let session = self.session(&turn.session_id)?;
-                let work = Work { turn_id: turn.id.clone(), task_id: None, attempt_id: None };
+                let work = Work { turn: turn.id.clone(), task: None, attempt: None };
                 self.begin_work(&turn.session_id, work);
                 Box::pin(async move {
                     Done::Sent(
@@ -156,9 +156,9 @@ impl Engine {
         }
         let session = self.session(&attempt.session_id)?;
         let work = Work {
-            turn_id: attempt.turn_id.clone(),
-            task_id: Some(attempt.task_id),
-            attempt_id: Some(attempt.id.clone()),
+            turn: attempt.turn_id.clone(),
+            task: Some(attempt.task_id),
+            attempt: Some(attempt.id.clone()),
         };
         self.begin_work(&attempt.session_id, work);
         let turn = Turn { id: attempt.turn_id, attempt_id: Some(attempt.id), instruction };
@@ -349,10 +349,7 @@ impl Engine {
         report: AttemptReport,
     ) -> Result<()> {
         let (id, settings) = (id.clone(), self.core.settings());
-        self.record(move |tx| {
-            stale_is_fine(tx.attempt_input(&id, input, report.clone(), &settings))
-        })
-        .await
+        self.record(move |tx| stale_is_fine(tx.attempt_input(&id, input, &report, &settings))).await
     }
 
     /// Which core this is the engine of.
@@ -382,6 +379,6 @@ fn instruction_of(tx: &ReadTx<'_>, attempt: &Attempt) -> Result<String> {
             key: dependency.spec.key,
         });
     }
-    let failure = last_failure_text(&task, &tx.attempts_of(&task.id)?);
+    let failure = last_failure_text(&tx.attempts_of(&task.id)?);
     Ok(instruction::compose(&task.spec.description, &results, failure.as_deref()))
 }

@@ -36,9 +36,9 @@ pub(super) struct Pulse {
 /// What a session works on.
 #[derive(Clone, Debug)]
 pub(super) struct Work {
-    pub(super) turn_id: TurnId,
-    pub(super) task_id: Option<TaskId>,
-    pub(super) attempt_id: Option<AttemptId>,
+    pub(super) turn: TurnId,
+    pub(super) task: Option<TaskId>,
+    pub(super) attempt: Option<AttemptId>,
 }
 
 impl Pulse {
@@ -107,12 +107,12 @@ impl Pump {
 
     fn show(&self, turn_id: Option<TurnId>, kind: OutputKind, text: String) {
         let work =
-            self.pulse.work().filter(|work| turn_id.as_ref().is_none_or(|id| *id == work.turn_id));
+            self.pulse.work().filter(|work| turn_id.as_ref().is_none_or(|id| *id == work.turn));
         self.output.show(Output {
             agent_id: self.agent_id.clone(),
             turn_id,
-            task_id: work.as_ref().and_then(|work| work.task_id.clone()),
-            execution_id: work.and_then(|work| work.attempt_id),
+            task_id: work.as_ref().and_then(|work| work.task.clone()),
+            execution_id: work.and_then(|work| work.attempt),
             kind,
             text,
         });

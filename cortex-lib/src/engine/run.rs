@@ -62,7 +62,7 @@ impl Engine {
                 break;
             }
             let wait =
-                due.map_or(Duration::from_secs(3600), |due| due.since(self.core.store().steady()));
+                due.map_or(Duration::from_hours(1), |due| due.since(self.core.store().steady()));
             tokio::select! { biased;
                 wake = self.heard.recv() => match wake {
                     Some(Wake::Stop(how, answer)) => {
@@ -79,8 +79,7 @@ impl Engine {
             }
         }
         for answer in waiting {
-            // Whoever asked may have gone.
-            drop(answer.send(()));
+            ended(answer);
         }
         self.answer_late_stops();
     }
@@ -90,7 +89,7 @@ impl Engine {
         self.heard.close();
         while let Ok(wake) = self.heard.try_recv() {
             if let Wake::Stop(_, answer) = wake {
-                drop(answer.send(()));
+                ended(answer);
             }
         }
     }
@@ -145,14 +144,14 @@ impl Engine {
                         stale_is_fine(tx.attempt_input(
                             id,
                             AttemptInput::End(EndReason::TimedOut),
-                            limit,
+                            &limit,
                             &settings,
                         ))
                     }
                     Timer::AttemptGrace(id) => stale_is_fine(tx.attempt_input(
                         id,
                         AttemptInput::GraceOver,
-                        AttemptReport::default(),
+                        &AttemptReport::default(),
                         &settings,
                     )),
                     Timer::TurnGrace(id) => match tx.direct_turn(id)? {
@@ -186,7 +185,7 @@ impl Engine {
                 stale_is_fine(tx.attempt_input(
                     &attempt.id,
                     AttemptInput::End(EndReason::Stalled),
-                    report,
+                    &report,
                     &settings,
                 ))
             })
@@ -301,6 +300,13 @@ impl Engine {
                 other => return other,
             }
         }
+    }
+}
+
+/// Tells that nothing runs any more. Whoever asked may have gone.
+fn ended(answer: oneshot::Sender<()>) {
+    if answer.send(()).is_err() {
+        tracing::debug!("nobody waits for the end");
     }
 }
 

@@ -95,7 +95,7 @@ impl Engine {
                     AttemptInput::TurnFailed(failure.cause)
                 }
             };
-            stale_is_fine(tx.attempt_input(&attempt.id, input, report, &settings))
+            stale_is_fine(tx.attempt_input(&attempt.id, input, &report, &settings))
         })
         .await
     }

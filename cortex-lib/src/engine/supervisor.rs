@@ -14,7 +14,6 @@ pub(crate) struct Supervisor {
 
 impl Supervisor {
     /// Runs `work` beside its caller.
-    #[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         drop(self.tasks.spawn(work));
     }

@@ -8,10 +8,10 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::{ChildStderr, ChildStdout};
 use tokio::time::timeout;
 
-use crate::domain::verification::VerificationCommand;
+use crate::domain::verification::{CommandReport, VerificationCommand};
 use crate::env::Env;
 use crate::limits;
-use crate::port::{CommandReport, VerificationOutcome, VerificationRequest, Verifier};
+use crate::port::{VerificationOutcome, VerificationRequest, Verifier};
 use crate::process::{Exit, Owned, Program, Tail};
 
 /// What is read of a pipe at once.

@@ -123,7 +123,7 @@ pub enum OutputKind {
 }
 
 /// A tool that the agent wants to use.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolRequest {
     /// The runtime's name of the request.
     pub request_id: String,

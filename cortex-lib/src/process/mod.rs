@@ -15,7 +15,8 @@
 //!   group, and by the marker in the environment. A process whose parents have ended, that is in a
 //!   session of its own, and that cleared its environment is not found. What a `kill -9` of this process
 //!   leaves is found by [`sweep`] at the next start.
-//! - **Other Unix: the process group and its children.** Daemons that leave the group are not found.
+//! - **Other Unix: the process group.** What leaves the group is not found, and a `kill -9` of this process
+//!   ends nothing.
 //! - **Windows: exactly**, by a job that ends with its last handle.
 //!
 //! A process is known by its pid *and* its start time, never by its name.

@@ -21,6 +21,7 @@ use super::program::{Fault, Program};
 
 pub(super) fn init() {}
 
+#[expect(clippy::unused_async, reason = "on Linux it waits for the end of what it found")]
 pub(super) async fn sweep(_markers: Vec<String>) -> usize {
     0
 }
@@ -159,6 +160,7 @@ fn ask(_tree: &Tree, _done: Wanted, _wanted: Wanted) {}
 
 /// Waits until the group has no member. Its members are not all children of this process, so it has to look.
 #[cfg(unix)]
+#[expect(clippy::disallowed_methods, reason = "a process of others tells nobody that it is gone")]
 async fn empty(tree: &mut Tree, pid: u32) {
     use std::time::Duration;
 

@@ -40,6 +40,7 @@ pub(super) enum Fault {
     /// The system refused the program or its folder.
     Program(io::Error),
     /// The machinery around it failed: pipes, owner, watch.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "elsewhere there is none"))]
     Machinery(String, io::Error),
 }
 

@@ -56,7 +56,7 @@ impl WriteTx<'_> {
             self.attempt_input(
                 attempt,
                 AttemptInput::End(EndReason::AgentStopped),
-                AttemptReport::default(),
+                &AttemptReport::default(),
                 settings,
             )?;
         }
@@ -148,7 +148,7 @@ impl WriteTx<'_> {
                 message: Some(failure.message.clone()),
                 ..AttemptReport::default()
             };
-            self.attempt_input(&attempt.id, input, report, settings)?;
+            self.attempt_input(&attempt.id, input, &report, settings)?;
         }
         for turn in turns {
             self.end_direct_turn(&turn.id, Err(&failure))?;

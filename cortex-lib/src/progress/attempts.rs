@@ -1,8 +1,9 @@
 //! Attempts: what their steps mean for their agent and their task.
 
-use serde_json::json;
+use std::fmt::Write as _;
 
 use super::agents::TurnFailed;
+use super::turns::TurnOver;
 use crate::domain::agent::AgentInput;
 use crate::domain::attempt::{AttemptInput, AttemptState, Cause, EndReason, Outcome};
 use crate::domain::retry::backoff;
@@ -16,7 +17,7 @@ use crate::ids::{AgentId, AttemptId, TaskId, TurnId};
 use crate::limits::{RATE_LIMIT_WAIT, RELEASE_GRACE, RESULT_BYTES_MAX, TASK_TIMEOUT_SECS};
 use crate::settings::Settings;
 use crate::store::{
-    Attempt, AttemptFailure, AttemptResult, Decision, DecisionKind, HoldRow, Task, TaskFailure,
+    Attempt, AttemptFailure, AttemptResult, Decision, DecisionKind, HoldRow, TaskFailure,
     TaskResult, Timer, VerificationRecord, VerificationStatus, Why, Workspace, WorkspaceKind,
     WriteTx,
 };
@@ -56,7 +57,7 @@ impl WriteTx<'_> {
             task_id: task_id.clone(),
             number,
             agent_id: agent_id.clone(),
-            runtime_id: agent.runtime_id.clone(),
+            runtime_id: agent.runtime_id,
             session_id,
             turn_id: TurnId::new(self.env().mint()),
             state: AttemptState::Starting,
@@ -92,7 +93,7 @@ impl WriteTx<'_> {
         &mut self,
         id: &AttemptId,
         input: AttemptInput,
-        report: AttemptReport,
+        report: &AttemptReport,
         settings: &Settings,
     ) -> Result<Attempt> {
         let before = self
@@ -101,13 +102,13 @@ impl WriteTx<'_> {
         let task = self.task(&before.task_id)?;
         let held_agent = before.state.holds_agent();
         let (attempt, changed) = self.step_attempt(before, &task.project_id, input, |attempt| {
-            note(attempt, input, &report)
+            note(attempt, input, report)
         })?;
         if !changed {
             return Ok(attempt);
         }
         if held_agent && !attempt.state.holds_agent() {
-            self.tell_turn_over(&attempt, input, &report)?;
+            self.tell_attempt_turn_over(&attempt, input, report)?;
             self.add_agent_usage(&attempt.agent_id, report.usage)?;
             let release = AgentInput::Release(attempt.id.clone());
             self.step_agent(&attempt.agent_id, release, &Why::Because("task over"))?;
@@ -168,25 +169,22 @@ impl WriteTx<'_> {
         if changed { self.task_moved(&task, settings) } else { Ok(()) }
     }
 
-    fn tell_turn_over(
+    fn tell_attempt_turn_over(
         &mut self,
         attempt: &Attempt,
         input: AttemptInput,
         report: &AttemptReport,
     ) -> Result<()> {
-        let execution = Some(json!(attempt.id));
-        if let (AttemptInput::TurnSucceeded { .. }, Some(text)) = (input, &report.text) {
-            return self.tell_turn_completed(
-                &attempt.agent_id,
-                &attempt.turn_id,
-                execution,
-                text,
-                report.usage,
-            );
-        }
-        let message = report.message.clone().unwrap_or_else(|| "it was ended".to_owned());
-        let failed = TurnFailed { cause: attempt.cause().unwrap_or("interrupted"), message };
-        self.tell_turn_failed(&attempt.agent_id, &attempt.turn_id, execution, &failed)
+        let failed = TurnFailed {
+            cause: attempt.cause().unwrap_or("interrupted"),
+            message: report.message.clone().unwrap_or_else(|| "it was ended".to_owned()),
+        };
+        let end = match (input, &report.text) {
+            (AttemptInput::TurnSucceeded { .. }, Some(text)) => Ok((text.as_str(), report.usage)),
+            _ => Err(&failed),
+        };
+        let (agent_id, turn_id) = (&attempt.agent_id, &attempt.turn_id);
+        self.tell_turn_over(&TurnOver { agent_id, turn_id, execution_id: Some(&attempt.id), end })
     }
 
     /// Tells every running attempt that the core stops in order. What confirms it runs again after the next start.
@@ -195,7 +193,7 @@ impl WriteTx<'_> {
             self.attempt_input(
                 &attempt.id,
                 AttemptInput::End(EndReason::CoreStopping),
-                AttemptReport::default(),
+                &AttemptReport::default(),
                 settings,
             )?;
         }
@@ -292,7 +290,7 @@ fn hold_for(
 }
 
 /// Why the last attempt at a task did not count, for the next instruction.
-pub(crate) fn last_failure_text(task: &Task, attempts: &[Attempt]) -> Option<String> {
+pub(crate) fn last_failure_text(attempts: &[Attempt]) -> Option<String> {
     let last = attempts.iter().rev().find(|attempt| attempt.state.is_over())?;
     let (AttemptState::Over(Outcome::Failed(cause)), Some(failure)) = (last.state, &last.failure)
     else {
@@ -304,9 +302,8 @@ pub(crate) fn last_failure_text(task: &Task, attempts: &[Attempt]) -> Option<Str
     let mut text = format!("{}: {}", cause.as_str(), failure.message);
     let commands =
         last.verification.as_ref().map(|record| record.commands.as_slice()).unwrap_or_default();
-    for report in commands.iter().filter(|report| report.exit_code != Some(0)) {
-        text.push_str(&format!("\n$ {}\n{}", report.argv.join(" "), report.output));
+    for ran in commands.iter().filter(|ran| ran.exit_code != Some(0)) {
+        let _infallible = write!(text, "\n$ {}\n{}", ran.argv.join(" "), ran.output);
     }
-    debug_assert_eq!(last.task_id, task.id, "the attempts are those of the task");
     Some(text)
 }

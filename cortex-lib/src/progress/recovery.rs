@@ -31,7 +31,7 @@ impl WriteTx<'_> {
             self.attempt_input(
                 &attempt.id,
                 AttemptInput::CoreLost,
-                AttemptReport::default(),
+                &AttemptReport::default(),
                 settings,
             )?;
         }

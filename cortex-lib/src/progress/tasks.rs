@@ -11,6 +11,15 @@ use crate::ids::{AttemptId, TaskId};
 use crate::settings::Settings;
 use crate::store::{Attempt, Decision, DecisionKind, Task, TaskFailure, WriteTx};
 
+/// How a task is cancelled.
+#[derive(Debug)]
+struct Cancelled {
+    cause: CancelCause,
+    message: String,
+    /// What is kept of a person's decision; a task that goes with another one has none of its own.
+    decision: Option<Decision>,
+}
+
 /// Who decided about a task, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decided {
@@ -34,16 +43,10 @@ impl WriteTx<'_> {
         decided: &Decided,
         settings: &Settings,
     ) -> Result<Task> {
-        let execution_id = self.last_attempt(id)?.map(|attempt| attempt.id);
-        self.cancel_one(id, CancelCause::Asked, decided.reason.as_deref(), settings, |tx, task| {
-            task.decisions.push(Decision {
-                decision: DecisionKind::Cancelled,
-                execution_id,
-                by: decided.by.clone(),
-                reason: decided.reason.clone(),
-                at: tx,
-            });
-        })
+        let (now, last) = (self.now(), self.last_attempt(id)?);
+        let message = decided.reason.clone().unwrap_or_else(|| "It was cancelled".to_owned());
+        let decision = Some(decision(DecisionKind::Cancelled, decided, last.as_ref(), now));
+        self.cancel_one(id, Cancelled { cause: CancelCause::Asked, message, decision }, settings)
     }
 
     /// Accepts the result of a task that is blocked by its verification.
@@ -132,24 +135,21 @@ impl WriteTx<'_> {
     fn cancel_one(
         &mut self,
         id: &TaskId,
-        cause: CancelCause,
-        reason: Option<&str>,
+        cancelled: Cancelled,
         settings: &Settings,
-        edit: impl FnOnce(crate::time::Timestamp, &mut Task),
     ) -> Result<Task> {
-        let now = self.now();
-        let message = reason.map_or_else(|| "It was cancelled".to_owned(), str::to_owned);
+        let Cancelled { cause, message, decision } = cancelled;
         let (task, changed) = self.step_task(id, TaskInput::Cancel(cause), |task| {
-            task.failure =
-                Some(TaskFailure { cause: cause.as_str().to_owned(), message, retryable: false });
+            let cause = cause.as_str().to_owned();
+            task.failure = Some(TaskFailure { cause, message, retryable: false });
             task.hold = None;
-            edit(now, task);
+            task.decisions.extend(decision);
         })?;
         if changed {
             let attempts = self.attempts_of(id)?;
             for attempt in attempts.into_iter().filter(|attempt| attempt.ended_at.is_none()) {
                 let end = AttemptInput::End(EndReason::TaskCancelled);
-                self.attempt_input(&attempt.id, end, AttemptReport::default(), settings)?;
+                self.attempt_input(&attempt.id, end, &AttemptReport::default(), settings)?;
             }
             self.task_moved(&task, settings)?;
         }
@@ -166,7 +166,7 @@ impl WriteTx<'_> {
                 .iter()
                 .any(|task| task.id == *id && task.state.phase.status() == TaskStatus::Completed)
         };
-        let (cause, reason) = match moved.state.phase.status() {
+        let (cause, message) = match moved.state.phase.status() {
             TaskStatus::Completed => {
                 for task in
                     tasks.iter().filter(|task| task.state.phase.status() == TaskStatus::Created)
@@ -195,7 +195,8 @@ impl WriteTx<'_> {
         };
         for id in graph::dependents(&moved.id, &edges) {
             if !self.task(&id)?.state.phase.status().is_ended() {
-                self.cancel_one(&id, cause, Some(&reason), settings, |_, _| ())?;
+                let cancelled = Cancelled { cause, message: message.clone(), decision: None };
+                self.cancel_one(&id, cancelled, settings)?;
             }
         }
         self.objective_moved(moved)

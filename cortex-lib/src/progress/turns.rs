@@ -1,6 +1,6 @@
 //! Turns that a person sends directly to an agent.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::agents::TurnFailed;
 use crate::domain::agent::{AgentInput, AgentStatus};
@@ -9,7 +9,7 @@ use crate::domain::text::head_and_tail;
 use crate::domain::turn::{TurnInput, TurnState};
 use crate::domain::usage::Usage;
 use crate::error::{Code, Error, Result};
-use crate::ids::{AgentId, TurnId};
+use crate::ids::{AgentId, AttemptId, TurnId};
 use crate::limits::{RELEASE_GRACE, RESULT_BYTES_MAX};
 use crate::store::{Agent, DirectTurn, NewEvent, Timer, Why, WriteTx};
 
@@ -85,12 +85,14 @@ impl WriteTx<'_> {
     /// Notes that a direct turn could not be sent.
     pub fn direct_turn_refused(&mut self, id: &TurnId, error: &Error) -> Result<()> {
         if let Some(turn) = self.step_direct_turn(id, TurnInput::Ended, Some(&error.to_wire()))? {
-            self.tell_turn_failed(
-                &turn.agent_id,
-                id,
-                None,
-                &TurnFailed { cause: "error", message: error.message().to_owned() },
-            )?;
+            let failed = TurnFailed { cause: "error", message: error.message().to_owned() };
+            let agent_id = &turn.agent_id;
+            self.tell_turn_over(&TurnOver {
+                agent_id,
+                turn_id: id,
+                execution_id: None,
+                end: Err(&failed),
+            })?;
             self.step_agent(
                 &turn.agent_id,
                 AgentInput::EndTurn(id.clone()),
@@ -107,57 +109,47 @@ impl WriteTx<'_> {
         end: std::result::Result<(&str, Usage), &TurnFailed>,
     ) -> Result<()> {
         let Some(turn) = self.step_direct_turn(id, TurnInput::Ended, None)? else { return Ok(()) };
-        match end {
-            Ok((text, usage)) => {
-                self.add_agent_usage(&turn.agent_id, usage)?;
-                self.tell_turn_completed(&turn.agent_id, id, None, text, usage)?;
-            }
-            Err(failed) => self.tell_turn_failed(&turn.agent_id, id, None, failed)?,
+        if let Ok((_, usage)) = end {
+            self.add_agent_usage(&turn.agent_id, usage)?;
         }
+        let agent_id = &turn.agent_id;
+        self.tell_turn_over(&TurnOver { agent_id, turn_id: id, execution_id: None, end })?;
         self.step_agent(&turn.agent_id, AgentInput::EndTurn(id.clone()), &Why::Because("turn over"))
             .map(drop)
     }
 
-    pub(super) fn tell_turn_completed(
-        &mut self,
-        agent_id: &AgentId,
-        turn_id: &TurnId,
-        execution_id: Option<Value>,
-        text: &str,
-        usage: Usage,
-    ) -> Result<()> {
-        let kept = head_and_tail(text, RESULT_BYTES_MAX);
-        let mut data = json!({ "turn_id": turn_id, "result": kept.text, "truncated": kept.truncated, "usage": usage });
-        with_execution(&mut data, execution_id);
-        self.tell_turn(EventKind::SessionTurnCompleted, agent_id, data)
-    }
-
-    pub(super) fn tell_turn_failed(
-        &mut self,
-        agent_id: &AgentId,
-        turn_id: &TurnId,
-        execution_id: Option<Value>,
-        failed: &TurnFailed,
-    ) -> Result<()> {
-        let mut data =
-            json!({ "turn_id": turn_id, "cause": failed.cause, "message": failed.message });
-        with_execution(&mut data, execution_id);
-        self.tell_turn(EventKind::SessionTurnFailed, agent_id, data)
-    }
-
-    fn tell_turn(&mut self, kind: EventKind, agent_id: &AgentId, data: Value) -> Result<()> {
-        let project_id = self.agent(agent_id)?.project_id;
-        self.emit(NewEvent {
-            kind,
-            project_id: Some(project_id),
-            agent_id: Some(agent_id.clone()),
-            data,
-        })
+    /// Tells how a turn ended, to whoever polls the agent's events.
+    pub(super) fn tell_turn_over(&mut self, turn: &TurnOver<'_>) -> Result<()> {
+        let (kind, mut data) = match turn.end {
+            Ok((text, usage)) => {
+                let kept = head_and_tail(text, RESULT_BYTES_MAX);
+                let data =
+                    json!({ "result": kept.text, "truncated": kept.truncated, "usage": usage });
+                (EventKind::SessionTurnCompleted, data)
+            }
+            Err(failed) => {
+                let data = json!({ "cause": failed.cause, "message": failed.message });
+                (EventKind::SessionTurnFailed, data)
+            }
+        };
+        if let Some(fields) = data.as_object_mut() {
+            fields.insert("turn_id".to_owned(), json!(turn.turn_id));
+            if let Some(id) = turn.execution_id {
+                fields.insert("execution_id".to_owned(), json!(id));
+            }
+        }
+        let project_id = Some(self.agent(turn.agent_id)?.project_id);
+        self.emit(NewEvent { kind, project_id, agent_id: Some(turn.agent_id.clone()), data })
     }
 }
 
-fn with_execution(data: &mut Value, execution_id: Option<Value>) {
-    if let (Some(fields), Some(id)) = (data.as_object_mut(), execution_id) {
-        fields.insert("execution_id".to_owned(), id);
-    }
+/// The end of a turn, as its event tells it.
+#[derive(Debug)]
+pub(super) struct TurnOver<'a> {
+    pub(super) agent_id: &'a AgentId,
+    pub(super) turn_id: &'a TurnId,
+    /// The attempt it was, unless a person sent it directly.
+    pub(super) execution_id: Option<&'a AttemptId>,
+    /// What it returned and used, or why it has no result.
+    pub(super) end: std::result::Result<(&'a str, Usage), &'a TurnFailed>,
 }

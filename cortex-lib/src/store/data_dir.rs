@@ -1,7 +1,8 @@
 //! The data directory: made for one person, held by one core.
 //!
-//! The lock is the operating system's and ends with the process, however it ends. The process id
-//! stands in a file of its own, because a locked file cannot be read on Windows.
+//! Locks are the operating system's and end with the process, however it ends. There are two: one to
+//! take the folder, and one to ask whether it is taken, so that a question is never mistaken for a
+//! core. The process id stands in a file of its own, because Windows lets nobody read a locked file.
 
 use std::fs::TryLockError;
 use std::io;
@@ -12,7 +13,10 @@ use fs_err::{self as fs, File};
 
 use crate::error::{Code, Error, Result};
 
+/// Held by a core; tried by those that want to be one.
 const LOCK: &str = "cortex.lock";
+/// Held by a core too; tried, shared and for an instant, by those that ask.
+const ALIVE: &str = "cortex.alive";
 const PID: &str = "cortex.pid";
 
 /// A data directory that this process holds. The last clone gives it back.
@@ -24,8 +28,8 @@ pub struct DataDir {
 #[derive(Debug)]
 struct Held {
     path: PathBuf,
-    /// Locked for as long as it is open.
-    _lock: File,
+    lock: File,
+    alive: File,
 }
 
 impl DataDir {
@@ -44,11 +48,16 @@ impl DataDir {
             Error::new(Code::DataDirUnusable, message)
         };
         make_private(path).map_err(unusable)?;
-        let lock = open_lock(path).map_err(unusable)?;
-        if !take(&lock).map_err(unusable)? {
-            return Err(in_use(path));
+        let lock = open_lock(&path.join(LOCK)).map_err(unusable)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(in_use(path)),
+            Err(TryLockError::Error(error)) => return Err(unusable(error)),
         }
-        let held = Held { path: path.to_owned(), _lock: lock };
+        let alive = open_lock(&path.join(ALIVE)).map_err(unusable)?;
+        // Whoever has it asks, and lets go at once.
+        alive.lock().map_err(unusable)?;
+        let held = Held { path: path.to_owned(), lock, alive };
         fs::write(held.path.join(PID), std::process::id().to_string()).map_err(unusable)?;
         let dir = Self { held: Arc::new(held) };
         for folder in [dir.credentials_dir(), dir.scratch_dir(), dir.logs_dir()] {
@@ -62,8 +71,8 @@ impl DataDir {
     /// A core that was started a moment ago may not have written its id yet: that counts as none.
     pub fn holder(path: impl AsRef<Path>) -> Option<u32> {
         let path = path.as_ref();
-        let lock = File::open(path.join(LOCK)).ok()?;
-        match lock.try_lock_shared() {
+        let alive = File::open(path.join(ALIVE)).ok()?;
+        match alive.try_lock_shared() {
             Err(TryLockError::WouldBlock) => read_pid(path),
             Ok(()) | Err(TryLockError::Error(_)) => None,
         }
@@ -104,6 +113,9 @@ impl Drop for Held {
     fn drop(&mut self) {
         // Only for tidiness: without the lock the id means nothing.
         drop(fs::remove_file(self.path.join(PID)));
+        // Closing the files is not enough: a child that is being started holds copies until it runs
+        // its program.
+        drop((self.alive.unlock(), self.lock.unlock()));
     }
 }
 
@@ -135,24 +147,5 @@ fn open_lock(path: &Path) -> io::Result<File> {
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]
     fs_err::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path.join(LOCK))
-}
-
-/// Takes the lock. False when another core has it.
-fn take(lock: &File) -> io::Result<bool> {
-    // A question for the holder takes the lock, shared, for an instant. That is no core.
-    const QUESTIONS_MAX: usize = 1000;
-    for _ in 0..QUESTIONS_MAX {
-        match lock.try_lock() {
-            Ok(()) => return Ok(true),
-            Err(TryLockError::Error(error)) => return Err(error),
-            Err(TryLockError::WouldBlock) => {}
-        }
-        match lock.try_lock_shared() {
-            Ok(()) => lock.unlock()?,
-            Err(TryLockError::WouldBlock) => return Ok(false),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
-    }
-    Ok(false)
+    options.open(path)
 }

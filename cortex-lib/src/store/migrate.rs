@@ -33,21 +33,15 @@ pub(super) enum Sync {
 
 /// Opens the store at `path` for writing, makes it if there is none, and brings it up to date.
 pub(super) fn open(path: &Path, sync: Sync, now: Timestamp) -> Result<Connection> {
-    if !exists(path)? {
-        create(path, now)?;
+    match stored_version(path)? {
+        Some(version) => of_our_time(path, version)?,
+        None => create(path, now)?,
     }
     let mut conn = connect(path, OpenFlags::empty())?;
-    // Until it is known to be of our time it is left exactly as it was.
+    // The log may know of a newer version than the file does. Until then it is left as it was.
     leave_log_on_close(&conn, true)?;
     let version = version(&conn)?;
-    let known = MIGRATIONS.len();
-    if version > known {
-        let message = format!(
-            "the store {} has version {version}; this Cortex knows versions up to {known}",
-            path.display()
-        );
-        return Err(Error::new(Code::StoreNewer, message));
-    }
+    of_our_time(path, version)?;
     leave_log_on_close(&conn, false)?;
     configure(&conn, sync)?;
     migrate(&mut conn, version)?;
@@ -56,9 +50,21 @@ pub(super) fn open(path: &Path, sync: Sync, now: Timestamp) -> Result<Connection
     Ok(conn)
 }
 
-/// Whether a store stands there. Looks at the first bytes only: opening a foreign file with `SQLite`
-/// could already change it.
-fn exists(path: &Path) -> Result<bool> {
+fn of_our_time(path: &Path, version: usize) -> Result<()> {
+    let known = MIGRATIONS.len();
+    if version <= known {
+        return Ok(());
+    }
+    let message = format!(
+        "the store {} has version {version}; this Cortex knows versions up to {known}",
+        path.display()
+    );
+    Err(Error::new(Code::StoreNewer, message))
+}
+
+/// The version of the store that stands there, if one does. Looks at the first bytes only: opening a
+/// foreign file with `SQLite` could already change it.
+fn stored_version(path: &Path) -> Result<Option<usize>> {
     let unusable = |error: std::io::Error| {
         Error::new(
             Code::DataDirUnusable,
@@ -67,19 +73,26 @@ fn exists(path: &Path) -> Result<bool> {
     };
     let file = match fs_err::File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unusable(error)),
     };
     let mut header = Vec::with_capacity(100);
     file.take(100).read_to_end(&mut header).map_err(unusable)?;
-    // The application id is the big-endian number at byte 68 (SQLite file format, 1.3).
-    let ours = header.starts_with(b"SQLite format 3\0")
-        && header.get(68..72) == Some(&APPLICATION_ID.to_be_bytes());
-    if !ours && !header.is_empty() {
+    if header.is_empty() {
+        return Ok(None);
+    }
+    // Big-endian numbers (SQLite file format, 1.3): the version at byte 60, the application at 68.
+    let number = |at: usize| {
+        let bytes = header.get(at..)?.first_chunk().copied()?;
+        Some(i32::from_be_bytes(bytes))
+    };
+    let version = number(60).and_then(|version| usize::try_from(version).ok());
+    let ours = header.starts_with(b"SQLite format 3\0") && number(68) == Some(APPLICATION_ID);
+    if version.is_none() || !ours {
         let message = format!("{} is not a store of Cortex", path.display());
         return Err(Error::new(Code::StoreCorrupt, message));
     }
-    Ok(ours)
+    Ok(version)
 }
 
 fn create(path: &Path, now: Timestamp) -> Result<()> {

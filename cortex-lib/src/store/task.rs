@@ -17,7 +17,7 @@ use crate::ids::{AgentId, AttemptId, ObjectiveId, ProjectId, RuntimeId, TaskId};
 use crate::time::Timestamp;
 
 /// A task as it is stored.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     /// The task.
     pub id: TaskId,

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::ids::{AgentId, SessionId, TurnId};
 
 /// A direct turn.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectTurn {
     /// The turn.
     pub id: TurnId,

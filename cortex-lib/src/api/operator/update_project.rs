@@ -24,7 +24,6 @@ pub struct UpdateProject {
     /// The commands that decide whether a result holds; `null` clears them.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Verification>", extend("x-nullable" = true))]
-    #[expect(clippy::option_option, reason = "left out and null mean different things")]
     pub verification: Option<Option<Verification>>,
 }
 

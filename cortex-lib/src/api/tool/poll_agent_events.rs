@@ -33,7 +33,7 @@ pub struct PollAgentEvents {
 }
 
 /// A page of events.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AgentEvents {
     /// The events, oldest first.

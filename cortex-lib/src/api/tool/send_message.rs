@@ -19,7 +19,7 @@ pub struct SendMessage {
     /// The agent.
     pub agent_id: AgentId,
     /// What to do or to answer, at most 256 KiB.
-    #[schemars(length(min = 1), extend("x-max-bytes" = 262144))]
+    #[schemars(length(min = 1), extend("x-max-bytes" = 262_144))]
     pub message: String,
 }
 

@@ -28,12 +28,10 @@ pub struct UpdateAgent {
     /// The model from its next start; `null` clears it.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("x-nullable" = true))]
-    #[expect(clippy::option_option, reason = "left out and null mean different things")]
     pub model: Option<Option<String>>,
     /// What is appended to the system prompt from its next start, at most 16 KiB; `null` clears it.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("x-nullable" = true, "x-max-bytes" = 16384))]
-    #[expect(clippy::option_option, reason = "left out and null mean different things")]
     pub instructions: Option<Option<String>>,
     /// Whether it gets skills from its next start.
     #[serde(default, skip_serializing_if = "Option::is_none")]

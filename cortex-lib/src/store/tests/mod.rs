@@ -1,6 +1,10 @@
 //! What the store promises, shown on real files.
 
 mod commit;
+mod files;
+mod inline;
+mod log;
+mod readers;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
@@ -63,8 +67,7 @@ impl Home {
     }
 
     fn keep(&self, events_kept: u64) -> Store {
-        let store = self.try_open(events_kept).unwrap();
-        store
+        self.try_open(events_kept).unwrap()
     }
 
     fn try_open(&self, events_kept: u64) -> Result<Store> {
@@ -140,6 +143,28 @@ fn integrity(store: &Store) -> String {
                 .map(Option::unwrap_or_default)
         })
         .unwrap()
+}
+
+/// Runs this test again in another process, below `wrapper` if there is one, with `role` set.
+fn again(test: &str, role: &str, wrapper: &[&str]) -> std::process::Command {
+    let me = std::env::current_exe().unwrap();
+    let (program, rest) = match wrapper.split_first() {
+        Some((program, rest)) => (std::path::Path::new(program), rest),
+        None => (me.as_path(), wrapper),
+    };
+    let mut command = std::process::Command::new(program);
+    command.args(rest);
+    if !wrapper.is_empty() {
+        command.arg(&me);
+    }
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(ROLE, role);
+    command
+}
+
+const ROLE: &str = "CORTEX_TEST_ROLE";
+
+fn role() -> Option<String> {
+    std::env::var(ROLE).ok()
 }
 
 #[tokio::test]

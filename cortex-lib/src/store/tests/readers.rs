@@ -1,0 +1,94 @@
+//! Reading while others write.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+use super::*;
+
+fn count(tx: &ReadTx<'_>) -> Result<i64> {
+    tx.conn().query_row("SELECT count(*) FROM t", [], |row| row.get(0)).map_err(sql)
+}
+
+#[tokio::test]
+async fn fifty_readers_and_a_long_read_neither_wait_nor_hold_up() {
+    const WRITES: i64 = 400;
+    let home = Home::new();
+    let store = home.open();
+    make_table(&store).await;
+    put(&store, 0, "first").await.unwrap();
+    let (done, reads) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let long = std::thread::spawn({
+        let (store, done) = (store.clone(), Arc::clone(&done));
+        move || {
+            store.read(|tx| {
+                let first = count(tx)?;
+                while !done.load(Ordering::Acquire) {
+                    std::thread::yield_now();
+                }
+                Ok((first, count(tx)?))
+            })
+        }
+    });
+    let readers: Vec<_> = (0..50)
+        .map(|_| {
+            let (store, done, reads) = (store.clone(), Arc::clone(&done), Arc::clone(&reads));
+            std::thread::spawn(move || -> Result<()> {
+                let mut seen = 0;
+                while !done.load(Ordering::Acquire) {
+                    let now = store.read(count)?;
+                    assert!(now >= seen, "a later read sees less");
+                    seen = now;
+                    reads.fetch_add(1, Ordering::Relaxed);
+                    std::thread::yield_now();
+                }
+                Ok(())
+            })
+        })
+        .collect();
+    let padding = "p".repeat(20_000); // more than one automatic checkpoint happens meanwhile
+    for id in 1..=WRITES {
+        put(&store, id, &format!("{id}{padding}")).await.unwrap();
+        assert_eq!(store.read(count), Ok(id + 1), "an answered write is seen by the next read");
+    }
+    done.store(true, Ordering::Release);
+    for reader in readers {
+        assert_eq!(reader.join().unwrap(), Ok(()));
+    }
+    let (before, after) = long.join().unwrap().unwrap();
+    assert_eq!(before, after, "one read, one snapshot");
+    assert!(after <= WRITES && reads.load(Ordering::Relaxed) > 50);
+}
+
+#[tokio::test]
+async fn a_read_cannot_write() {
+    let home = Home::new();
+    let store = home.open();
+    make_table(&store).await;
+    let written = store.read(|tx| tx.conn().execute("DELETE FROM t", []).map_err(sql));
+    assert_eq!(written.unwrap_err().code(), Code::StoreFailed);
+}
+
+#[tokio::test]
+async fn a_read_that_runs_does_not_hold_up_the_close() {
+    let home = Home::new();
+    let store = home.open();
+    make_table(&store).await;
+    put(&store, 1, "x").await.unwrap();
+    let (begins, began) = std::sync::mpsc::channel();
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let reading = std::thread::spawn({
+        let store = store.clone();
+        move || {
+            store.read(|tx| {
+                let first = count(tx)?;
+                begins.send(()).unwrap();
+                held.recv().unwrap_err(); // until it is dropped
+                Ok((first, count(tx)?))
+            })
+        }
+    });
+    began.recv().unwrap();
+    store.close().await.unwrap();
+    drop(release);
+    assert_eq!(reading.join().unwrap(), Ok((1, 1)));
+    assert_eq!(ids(&home.open()), [1]);
+}
