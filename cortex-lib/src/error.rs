@@ -92,6 +92,8 @@ codes! {
     DataDirUnusable = "core.data_dir_unusable", Internal, "Check that the folder exists and is yours, or use another one.";
     /// The configuration does not hold.
     ConfigInvalid = "core.config_invalid", InvalidArgument, "Correct the named keys; `cortex config schema` lists all of them.";
+    /// The local socket of a core cannot be made or reached.
+    LocalSocketFailed = "core.local_socket_failed", Internal, "See the message: the socket is made in the data directory, which must be yours.";
     /// Cortex broke one of its own rules.
     Defect = "core.defect", Internal, "Report it with the correlation id and the log.";
 

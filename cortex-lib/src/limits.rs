@@ -82,3 +82,14 @@ pub const POLL_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Wrong fields that one refusal names. Whoever has more starts over anyway.
 pub const PROBLEMS_MAX: usize = 20;
+
+/// One request on the local socket: ten tasks with their descriptions, each byte written as an escape of six.
+pub const LOCAL_REQUEST_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Connections that the local socket serves at once; further ones wait. A person has few windows and shells.
+pub const LOCAL_CONNECTIONS_MAX: usize = 128;
+/// Requests of one connection that are worked on at once; further ones wait.
+pub const LOCAL_REQUESTS_MAX: usize = 64;
+/// Answers of one connection that wait for a slow reader before the streams of the connection wait too.
+pub const LOCAL_ANSWERS_MAX: usize = 64;
+/// Calls that run when a connection ends have this long to be answered.
+pub const LOCAL_DRAIN: Duration = Duration::from_secs(1);

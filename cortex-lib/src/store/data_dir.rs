@@ -103,9 +103,9 @@ impl DataDir {
         self.path().join("logs")
     }
 
-    /// The local socket of the running core.
-    pub fn socket_path(&self) -> PathBuf {
-        self.path().join("cortex.sock")
+    /// Where the core that holds the folder `path` has its local socket.
+    pub fn socket_path(path: &Path) -> PathBuf {
+        path.join("cortex.sock")
     }
 }
 

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -97,6 +98,25 @@ impl CliHome {
         }
         command.envs(self.vars()).current_dir(self.project());
         command
+    }
+}
+
+/// Tries to remove a home, and the pause between them: together half a second, far more than what a
+/// CLI that has just ended, or a child of it, still takes to write its last file.
+const REMOVALS: u32 = 25;
+const BETWEEN_REMOVALS: Duration = Duration::from_millis(20);
+
+impl Drop for CliHome {
+    fn drop(&mut self) {
+        for _ in 0..REMOVALS {
+            match fs_err::remove_dir_all(self.folder.path()) {
+                // A file made during the removal is why it fails; what is gone is done.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    std::thread::sleep(BETWEEN_REMOVALS);
+                }
+                Ok(()) | Err(_) => return,
+            }
+        }
     }
 }
 

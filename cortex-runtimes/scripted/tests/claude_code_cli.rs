@@ -43,8 +43,9 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// A Claude Code in structured mode with its own server and home.
 struct Claude {
     server: Arc<ScriptedAnthropic>,
-    home: CliHome,
+    // Before its home: fields go in this order, and the home goes when nobody writes there.
     child: Child,
+    home: CliHome,
     stdin: ChildStdin,
     lines: Lines<BufReader<ChildStdout>>,
 }
@@ -81,7 +82,7 @@ impl Claude {
         let mut child = command.spawn().unwrap();
         let stdin = child.stdin.take().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut claude = Self { server, home, child, stdin, lines };
+        let mut claude = Self { server, child, home, stdin, lines };
         let ready = claude.ask(json!({"subtype": "initialize", "hooks": null})).await;
         (claude, ready)
     }
