@@ -95,9 +95,7 @@ mod platform {
     use interprocess::local_socket::traits::StreamCommon as _;
     use interprocess::os::unix::local_socket::ListenerOptionsExt as _;
 
-    use super::{
-        DataDir, GenericFilePath, Listener, ListenerOptions, Stream, ToFsName as _, fs,
-    };
+    use super::{DataDir, GenericFilePath, Listener, ListenerOptions, Stream, ToFsName as _, fs};
 
     /// The longest path of a socket: macOS has room for 104 bytes with the NUL, Linux for 108.
     const PATH_BYTES_MAX: usize = 103;

@@ -84,7 +84,9 @@ impl Reception {
                 () = self.ending.cancelled() => return,
                 accepted = accept => accepted,
             };
-            match accepted.and_then(|(stream, place)| Ok((address::check_peer(&stream)?, stream, place))) {
+            match accepted
+                .and_then(|(stream, place)| Ok((address::check_peer(&stream)?, stream, place)))
+            {
                 Ok(((), stream, place)) => {
                     let (reception, work) = (self.clone(), self.work.clone());
                     self.cortex.core().supervisor().spawn(work.track_future(async move {
@@ -147,7 +149,10 @@ impl Reception {
 /// Waits until the end has begun and its grace is over.
 async fn after(ending: &CancellationToken) {
     ending.cancelled().await;
-    #[expect(clippy::disallowed_methods, reason = "bounds the end of this process, not work of the core")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "bounds the end of this process, not work of the core"
+    )]
     tokio::time::sleep(LOCAL_DRAIN).await;
 }
 
@@ -255,9 +260,8 @@ fn encode(answer: &Answer) -> serde_json::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(answer)?;
     if line.len() > LINE_BYTES_MAX {
         let message = format!("the answer has {} bytes, more than {LINE_BYTES_MAX}", line.len());
-        let error: Value = Error::new(Code::LocalSocketFailed, message)
-            .remedy("Ask for less at once.")
-            .to_wire();
+        let error: Value =
+            Error::new(Code::LocalSocketFailed, message).remedy("Ask for less at once.").to_wire();
         line = serde_json::to_vec(&Answer { id: answer.id, body: Body::Error(error) })?;
     }
     line.push(b'\n');

@@ -64,7 +64,9 @@ impl Request {
             }
             (None, None, Some(follow), None) => Ok(Ask::Events { after: follow.after }),
             (None, None, None, Some(true)) => Ok(Ask::Output),
-            _ => Err(refusal("must have exactly one of `call` (with `args`), `follow` and `output`")),
+            _ => {
+                Err(refusal("must have exactly one of `call` (with `args`), `follow` and `output`"))
+            }
         }
     }
 }
