@@ -70,6 +70,8 @@ impl ClaudeCode {
             Capability::Interrupt,
             Capability::Resume,
             Capability::ToolApproval,
+            Capability::McpClient,
+            Capability::OrchestratorRole,
             Capability::ReadOnlyTurn,
             Capability::ModelSelection,
             Capability::UsageReporting,

@@ -100,7 +100,7 @@ enum Happened {
 /// Who waits for the answer to a control request.
 enum Waiter {
     Caller(oneshot::Sender<Result<Value, String>>),
-    Interrupt(Vec<oneshot::Sender<()>>),
+    Interrupt,
     StopTask,
 }
 
@@ -323,17 +323,15 @@ impl Pump {
         self.say(&wire::user(&text, &uuid));
         if interrupted {
             self.conversation.interrupted();
-            self.ask_interrupt(None);
+            self.ask_interrupt();
         }
     }
 
     fn interrupt(&mut self, turn: &TurnId, reply: oneshot::Sender<()>) {
         if self.conversation.turn() == Some(turn) {
             self.conversation.interrupted();
-            self.ask_interrupt(Some(reply));
-            return;
-        }
-        if let Some(sending) = &mut self.sending
+            self.ask_interrupt();
+        } else if let Some(sending) = &mut self.sending
             && sending.unwritten.as_ref().is_some_and(|unwritten| unwritten.id == *turn)
         {
             sending.interrupted = true;
@@ -342,17 +340,9 @@ impl Pump {
     }
 
     /// Asks for the end of what runs. One request at a time is enough.
-    fn ask_interrupt(&mut self, reply: Option<oneshot::Sender<()>>) {
-        let waiting = self.waiting.values_mut().find_map(|waiter| match waiter {
-            Waiter::Interrupt(callers) => Some(callers),
-            Waiter::Caller(_) | Waiter::StopTask => None,
-        });
-        match waiting {
-            Some(callers) => callers.extend(reply),
-            None => self.control(
-                &json!({"subtype": "interrupt"}),
-                Waiter::Interrupt(reply.into_iter().collect()),
-            ),
+    fn ask_interrupt(&mut self) {
+        if !self.waiting.values().any(|waiter| matches!(waiter, Waiter::Interrupt)) {
+            self.control(&json!({"subtype": "interrupt"}), Waiter::Interrupt);
         }
     }
 
@@ -368,7 +358,7 @@ impl Pump {
                 self.closing = Some(Closing { started, grace, stage: Stage::Interrupt });
                 self.conversation.interrupted();
                 if self.works() {
-                    self.ask_interrupt(None);
+                    self.ask_interrupt();
                 } else {
                     self.enter(Stage::Eof);
                 }
@@ -457,7 +447,7 @@ impl Pump {
         match step {
             Step::Emit(event) => self.emit(event),
             Step::Say(line) => self.say(&line),
-            Step::Interrupt => self.ask_interrupt(None),
+            Step::Interrupt => self.ask_interrupt(),
             Step::Accepted => {
                 if let Some(sending) = self.sending.take() {
                     tell(sending.reply, Ok(()));
@@ -465,12 +455,7 @@ impl Pump {
             }
             Step::Answered { request_id, answer } => match self.waiting.remove(&request_id) {
                 Some(Waiter::Caller(reply)) => tell(reply, answer),
-                Some(Waiter::Interrupt(callers)) => {
-                    for caller in callers {
-                        tell(caller, ());
-                    }
-                }
-                Some(Waiter::StopTask) | None => {}
+                Some(Waiter::Interrupt | Waiter::StopTask) | None => {}
             },
             Step::Over { end, leaves_nothing } => {
                 let until = Instant::now() + IDLE_WAIT;

@@ -41,6 +41,25 @@ pub struct CreateAgent {
     pub skills: bool,
 }
 
+impl CreateAgent {
+    /// A worker with the defaults of the runtime.
+    pub fn new(
+        project_id: &ProjectId,
+        name: impl Into<String>,
+        runtime_id: impl Into<String>,
+    ) -> Self {
+        Self {
+            project_id: project_id.clone(),
+            name: name.into(),
+            runtime_id: RuntimeId::new(runtime_id),
+            model: None,
+            role: Role::Worker,
+            instructions: None,
+            skills: true,
+        }
+    }
+}
+
 fn yes() -> bool {
     true
 }
