@@ -3,6 +3,7 @@
 mod call;
 mod exit;
 mod global;
+mod run;
 mod screen;
 
 use std::process::ExitCode;
@@ -29,6 +30,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Call(call::Call),
+    Run(run::Run),
 }
 
 impl Cli {
@@ -47,6 +49,7 @@ impl Command {
     async fn run(self, global: &Global, screen: Screen) -> Result<Exit> {
         match self {
             Self::Call(command) => command.run(global, screen).await,
+            Self::Run(command) => Ok(command.run(global).await),
         }
     }
 }
