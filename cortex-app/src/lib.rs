@@ -1,1 +1,9 @@
-//!
+//! Cortex as a program: what the command line, the server and a window share.
+#![warn(missing_docs, missing_debug_implementations, unreachable_pub)]
+
+pub mod boot;
+pub mod cli;
+pub mod config;
+pub mod door;
+mod log;
+pub mod signals;

@@ -82,5 +82,41 @@ pub const DISK_FULL_WAIT: Duration = Duration::from_secs(1);
 /// Longest wait of `poll_agent_events`.
 pub const POLL_WAIT_MAX: Duration = Duration::from_secs(30);
 
+/// Connections to the MCP endpoint at once. Each live session holds one or two; the rest is for people's
+/// clients.
+pub const MCP_CONNECTIONS_MAX: usize = 64;
+/// Connections beyond those that are still told why they are refused. The rest are just closed.
+pub const MCP_REFUSALS_MAX: usize = 16;
+/// All header lines of a request to the endpoint. The clients that were seen send less than 1 KiB.
+pub const MCP_HEADER_BYTES_MAX: usize = 16 * 1024;
+/// What hyper reads for the head of a request before it answers 431 by itself. Above the bound that we answer
+/// for, so that most callers read our reason.
+pub const MCP_HEAD_BUFFER_BYTES: usize = 64 * 1024;
+/// The body of a request to the endpoint (seed).
+pub const MCP_BODY_BYTES_MAX: usize = 1024 * 1024;
+/// The head of a request must be there by then, and an idle connection sends its next request.
+pub const MCP_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// The body of a request must be there by then.
+pub const MCP_BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// What is read of the body of a refused request, so that its sender gets to read why.
+pub const MCP_DRAIN_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// How long that is read.
+pub const MCP_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// The pause of the accept loop when the machine has no sockets left.
+pub const MCP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Requests have this long to end when the endpoint stops.
+pub const MCP_STOP_GRACE: Duration = Duration::from_secs(5);
+
 /// Wrong fields that one refusal names. Whoever has more starts over anyway.
 pub const PROBLEMS_MAX: usize = 20;
+
+/// One request on the local socket: ten tasks with their descriptions, each byte written as an escape of six.
+pub const LOCAL_REQUEST_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Connections that the local socket serves at once; further ones wait. A person has few windows and shells.
+pub const LOCAL_CONNECTIONS_MAX: usize = 128;
+/// Requests of one connection that are worked on at once; further ones wait.
+pub const LOCAL_REQUESTS_MAX: usize = 64;
+/// Answers of one connection that wait for a slow reader before the streams of the connection wait too.
+pub const LOCAL_ANSWERS_MAX: usize = 64;
+/// Calls that run when a connection ends have this long to be answered.
+pub const LOCAL_DRAIN: Duration = Duration::from_secs(1);
