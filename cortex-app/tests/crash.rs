@@ -17,7 +17,9 @@ use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::domain::verification::{Verification, VerificationCommand};
 use cortex_lib::ids::RuntimeId;
 use cortex_lib::local::Client;
-use cortex_scripted::{Answer, CliHome, Script, ScriptedAnthropic, When, cases, cli, offline, suite};
+use cortex_scripted::{
+    Answer, CliHome, Script, ScriptedAnthropic, When, cases, cli, offline, suite,
+};
 use serde_json::json;
 
 /// Nothing that a test waits for takes longer.
@@ -51,7 +53,10 @@ impl Place {
         let server = ScriptedAnthropic::start(script).await.unwrap();
         let home = CliHome::new(&server).unwrap();
         let (data, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let vars = home.vars().into_iter().map(|(name, value)| (name.to_owned(), value.into_string().unwrap()));
+        let vars = home
+            .vars()
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), value.into_string().unwrap()));
         let env: serde_json::Map<_, _> = vars.map(|(name, value)| (name, json!(value))).collect();
         let config = json!({
             "mcp": { "port": 0 },
@@ -80,8 +85,15 @@ impl Place {
 
     async fn begin(&self, core: &Core) {
         let argv = ["sh", "-c", "test ! -e broken"].map(Into::into).to_vec();
-        let verification = Verification { commands: vec![VerificationCommand { argv, name: None }], timeout_secs: 60 };
-        let add = AddProject { name: "p".into(), root: self.root.path().into(), verification: Some(verification) };
+        let verification = Verification {
+            commands: vec![VerificationCommand { argv, name: None }],
+            timeout_secs: 60,
+        };
+        let add = AddProject {
+            name: "p".into(),
+            root: self.root.path().into(),
+            verification: Some(verification),
+        };
         let project_id = core.client.call(add).await.unwrap().project.project_id;
         for name in ["ada", "bob"] {
             let create = CreateAgent {
@@ -109,7 +121,10 @@ impl Place {
             task("combine", &["left", "right"]),
             task("check", &["combine"]),
         ];
-        core.client.call(CreateObjective { project_id, title: "A diamond".into(), tasks }).await.unwrap();
+        core.client
+            .call(CreateObjective { project_id, title: "A diamond".into(), tasks })
+            .await
+            .unwrap();
     }
 }
 
@@ -127,13 +142,16 @@ impl Core {
 
     async fn until_task(&self, key: &str, status: TaskStatus) -> TaskView {
         let wanted = format!("{key} is {}", status.as_str());
-        until(&wanted, async || Some(self.task(key).await).filter(|task| task.status == status)).await
+        until(&wanted, async || Some(self.task(key).await).filter(|task| task.status == status))
+            .await
     }
 
     async fn until_agents_are_back(&self) {
         until("both agents are back in their sessions", async || {
             let agents = self.client.call(ListAgents { project_id: None }).await.unwrap().agents;
-            let back = agents.iter().filter(|agent| matches!(agent.state, AgentStatus::Ready | AgentStatus::Busy));
+            let back = agents
+                .iter()
+                .filter(|agent| matches!(agent.state, AgentStatus::Ready | AgentStatus::Busy));
             let back: Vec<_> = back.map(|agent| agent.session.as_ref().unwrap().resumed).collect();
             assert!(back.iter().all(|resumed| *resumed), "{agents:#?}");
             (back.len() == 2).then_some(())
@@ -175,7 +193,8 @@ fn processes() -> Vec<Process> {
     let all = Path::new("/proc").read_dir().unwrap().flatten();
     let process = |path: PathBuf| {
         let state = read(path.join("stat")).ok()?;
-        let dead = state.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'));
+        let dead =
+            state.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with('Z'));
         (!dead).then(|| Process {
             arguments: read(path.join("cmdline")).unwrap_or_default(),
             environment: read(path.join("environ")).unwrap_or_default(),
@@ -205,6 +224,21 @@ async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> T {
 }
 
 async fn a_killed_core_leaves_nothing_and_goes_on() {
+    on_one_thread(killed).await;
+}
+
+async fn a_stopped_core_goes_on_by_itself() {
+    on_one_thread(stopped).await;
+}
+
+/// Conditions are closures over what a test holds, which stays on its thread.
+async fn on_one_thread<F: Future<Output = ()> + 'static>(case: fn() -> F) {
+    let here = tokio::runtime::Handle::current();
+    let done = tokio::task::spawn_blocking(move || here.block_on(case())).await;
+    done.unwrap_or_else(|stopped| std::panic::resume_unwind(stopped.into_panic()));
+}
+
+async fn killed() {
     let number = 710_000_000 + std::process::id();
     let forks = format!(
         "sleep {number}1 &\nsetsid sleep {number}2 &\n(setsid env -i /usr/bin/sleep {number}3 &)\ntail -f /dev/null\n"
@@ -242,7 +276,7 @@ async fn a_killed_core_leaves_nothing_and_goes_on() {
     assert_eq!(place.agents_alive(), 0);
 }
 
-async fn a_stopped_core_goes_on_by_itself() {
+async fn stopped() {
     let place = Place::new(Answer::text("LEFT-RESULT").silent_until("left")).await;
     let core = place.serve().await;
     place.begin(&core).await;
