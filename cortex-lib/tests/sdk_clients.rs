@@ -33,7 +33,7 @@ fn python_client() -> Result<PathBuf, String> {
     let inside = if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" };
     let base = if cfg!(windows) { "python" } else { "python3" };
     let fill = |folder: &Path| {
-        std::fs::write(folder.join("requirements.txt"), REQUIREMENTS)?;
+        fs_err::write(folder.join("requirements.txt"), REQUIREMENTS)?;
         first_use::run(command(base).args(["-m", "venv", "."]).current_dir(folder))?;
         let install = ["-m", "pip", "install", "--quiet", "--no-input", "--no-deps"];
         let mut pip = command(folder.join(inside));

@@ -20,8 +20,8 @@ async fn every_version_is_spoken_and_an_unknown_one_answered_with_the_newest() {
         let params = json!({ "protocolVersion": asked, "capabilities": {}, "clientInfo": client });
         let result = &served.ask("initialize", params).await["result"];
         assert_eq!(result["protocolVersion"], spoken, "{asked}");
-        let server = json!({ "name": "cortex", "version": env!("CARGO_PKG_VERSION") });
-        assert_eq!(result["serverInfo"], server);
+        let told = json!({ "name": "cortex", "version": env!("CARGO_PKG_VERSION") });
+        assert_eq!(result["serverInfo"], told);
         assert_eq!(result["capabilities"], json!({ "tools": {} }));
     }
 }
