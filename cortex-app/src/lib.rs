@@ -1,1 +1,10 @@
-//!
+//! Cortex as a program: what the command line, the server and a window share.
+#![warn(missing_docs, missing_debug_implementations, unreachable_pub)]
+
+pub mod boot;
+pub mod cli;
+pub mod config;
+pub mod door;
+mod log;
+mod run;
+pub mod signals;

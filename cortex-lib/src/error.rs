@@ -92,6 +92,8 @@ codes! {
     DataDirUnusable = "core.data_dir_unusable", Internal, "Check that the folder exists and is yours, or use another one.";
     /// The configuration does not hold.
     ConfigInvalid = "core.config_invalid", InvalidArgument, "Correct the named keys; `cortex config schema` lists all of them.";
+    /// The local socket of a core cannot be made or reached.
+    LocalSocketFailed = "core.local_socket_failed", Internal, "See the message: the socket is made in the data directory, which must be yours.";
     /// Cortex broke one of its own rules.
     Defect = "core.defect", Internal, "Report it with the correlation id and the log.";
 
@@ -174,6 +176,31 @@ codes! {
     AuthMissing = "auth.missing", AuthenticationError, "Send the header Authorization: Bearer with the token of `cortex token show`.";
     /// The credential is not known, or not any more.
     AuthInvalid = "auth.invalid", AuthenticationError, "Use the token of `cortex token show`; an old one ends with a rotation.";
+    /// The endpoint cannot listen.
+    McpListenFailed = "mcp.listen_failed", RuntimeError, "Read the system's reason, or set another mcp.port in config.json.";
+
+    /// The request is not one JSON-RPC 2.0 message that the endpoint can read.
+    HttpBadRequest = "http.bad_request", InvalidArgument, "Send one JSON-RPC 2.0 message as a JSON object.";
+    /// The Host header does not name the endpoint.
+    HttpForbiddenHost = "http.forbidden_host", AuthorizationError, "Call the endpoint by the address that `cortex status` shows.";
+    /// A page from elsewhere sent the request.
+    HttpForbiddenOrigin = "http.forbidden_origin", AuthorizationError, "Call the endpoint from a program on this machine.";
+    /// Nothing is at this path.
+    HttpNotFound = "http.not_found", NotFound, "Send MCP requests to /mcp.";
+    /// The path does not take this method.
+    HttpMethodNotAllowed = "http.method_not_allowed", Unsupported, "Use the method that the Allow header names.";
+    /// The body did not come in time.
+    HttpTimeout = "http.timeout", InvalidArgument, "Send the whole request at once.";
+    /// The length of the body is not announced.
+    HttpLengthRequired = "http.length_required", InvalidArgument, "Send a Content-Length header.";
+    /// The body is too long.
+    HttpTooLarge = "http.too_large", InvalidArgument, "Send at most 1 MiB; put longer texts into a file of the project.";
+    /// The body is not announced as JSON.
+    HttpUnsupportedMediaType = "http.unsupported_media_type", InvalidArgument, "Send Content-Type: application/json.";
+    /// The headers are too long.
+    HttpHeadersTooLarge = "http.headers_too_large", InvalidArgument, "Send at most 16 KiB of headers.";
+    /// As many connections are open as are allowed.
+    HttpTooManyConnections = "http.too_many_connections", StateConflict, "Close idle connections, then try again.";
 }
 
 impl Code {

@@ -38,6 +38,9 @@ pub mod api;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 
+#[cfg(feature = "local-socket")]
+pub mod local;
+
 mod cortex;
 
 pub use api::{Caller, Cx};

@@ -55,7 +55,7 @@ pub const FREE_REPEATS_MAX: u8 = 5;
 /// Seconds that one attempt may take when its task does not say (seed).
 pub const TASK_TIMEOUT_SECS: u32 = 3_600;
 /// The wait for a quota when the runtime does not tell when it ends.
-pub const RATE_LIMIT_WAIT: Duration = Duration::from_secs(60);
+pub const RATE_LIMIT_WAIT: Duration = Duration::from_mins(1);
 /// A start waits this long for the runtime (seed).
 pub const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// An agent that has not let go of an ended turn by then is stopped (seed).
@@ -69,6 +69,8 @@ pub const INTERRUPT_GRACE: Duration = Duration::from_secs(10);
 pub const ENGINE_PASSES_MAX: usize = 16;
 /// Pipes of a program whose tree is gone are read this long: only something that escaped still holds them.
 pub const DRAIN_MAX: Duration = Duration::from_secs(1);
+/// The wait of the engine after a pass that failed.
+pub const ENGINE_RETRY_WAIT: Duration = Duration::from_secs(1);
 /// All of an orderly shutdown; then what is left is killed.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(15);
 /// How long a runtime's health counts as known.
@@ -80,5 +82,41 @@ pub const DISK_FULL_WAIT: Duration = Duration::from_secs(1);
 /// Longest wait of `poll_agent_events`.
 pub const POLL_WAIT_MAX: Duration = Duration::from_secs(30);
 
+/// Connections to the MCP endpoint at once. Each live session holds one or two; the rest is for people's
+/// clients.
+pub const MCP_CONNECTIONS_MAX: usize = 64;
+/// Connections beyond those that are still told why they are refused. The rest are just closed.
+pub const MCP_REFUSALS_MAX: usize = 16;
+/// All header lines of a request to the endpoint. The clients that were seen send less than 1 KiB.
+pub const MCP_HEADER_BYTES_MAX: usize = 16 * 1024;
+/// What hyper reads for the head of a request before it answers 431 by itself. Above the bound that we answer
+/// for, so that most callers read our reason.
+pub const MCP_HEAD_BUFFER_BYTES: usize = 64 * 1024;
+/// The body of a request to the endpoint (seed).
+pub const MCP_BODY_BYTES_MAX: usize = 1024 * 1024;
+/// The head of a request must be there by then, and an idle connection sends its next request.
+pub const MCP_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// The body of a request must be there by then.
+pub const MCP_BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// What is read of the body of a refused request, so that its sender gets to read why.
+pub const MCP_DRAIN_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// How long that is read.
+pub const MCP_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// The pause of the accept loop when the machine has no sockets left.
+pub const MCP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Requests have this long to end when the endpoint stops.
+pub const MCP_STOP_GRACE: Duration = Duration::from_secs(5);
+
 /// Wrong fields that one refusal names. Whoever has more starts over anyway.
 pub const PROBLEMS_MAX: usize = 20;
+
+/// One request on the local socket: ten tasks with their descriptions, each byte written as an escape of six.
+pub const LOCAL_REQUEST_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Connections that the local socket serves at once; further ones wait. A person has few windows and shells.
+pub const LOCAL_CONNECTIONS_MAX: usize = 128;
+/// Requests of one connection that are worked on at once; further ones wait.
+pub const LOCAL_REQUESTS_MAX: usize = 64;
+/// Answers of one connection that wait for a slow reader before the streams of the connection wait too.
+pub const LOCAL_ANSWERS_MAX: usize = 64;
+/// Calls that run when a connection ends have this long to be answered.
+pub const LOCAL_DRAIN: Duration = Duration::from_secs(1);

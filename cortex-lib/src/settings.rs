@@ -84,6 +84,22 @@ impl Default for Events {
     }
 }
 
+/// The MCP endpoint of a program that runs a core.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct McpSettings {
+    /// Serve MCP while the core runs.
+    pub enabled: bool,
+    /// The port on 127.0.0.1; 0 takes any that is free.
+    pub port: u16,
+}
+
+impl Default for McpSettings {
+    fn default() -> Self {
+        Self { enabled: true, port: 47_821 }
+    }
+}
+
 impl Settings {
     /// A turn that is silent for this long has stalled.
     pub fn stall_limit(&self) -> Duration {

@@ -11,7 +11,6 @@ use std::time::Duration;
 use cortex_lib::api::operator::AddProject;
 use cortex_lib::api::tool::{CreateAgent, CreateObjective, GetTaskStatus, ListTasks, StartAgent};
 use cortex_lib::api::view::{ObjectiveView, TaskView};
-use cortex_lib::domain::agent::Role;
 use cortex_lib::domain::approval::{Decide, Rule};
 use cortex_lib::domain::event::EventKind;
 use cortex_lib::domain::objective::ObjectiveStatus;
@@ -70,15 +69,7 @@ async fn project(cortex: &Cortex, root: &Path, runtime: &RuntimeId) -> ProjectId
     let add = AddProject { name: "diamond".into(), root: root.to_owned(), verification };
     let project_id = user.call(add).await.unwrap().project.project_id;
     for name in ["ada", "bob"] {
-        let create = CreateAgent {
-            project_id: project_id.clone(),
-            name: name.into(),
-            runtime_id: runtime.clone(),
-            model: None,
-            role: Role::Worker,
-            instructions: None,
-            skills: true,
-        };
+        let create = CreateAgent::new(&project_id, name, runtime.as_str());
         let agent_id = user.call(create).await.unwrap().agent.agent_id;
         user.call(StartAgent { agent_id }).await.unwrap();
     }
@@ -86,12 +77,7 @@ async fn project(cortex: &Cortex, root: &Path, runtime: &RuntimeId) -> ProjectId
 }
 
 fn task(key: &str, depends_on: &[&str]) -> TaskSpec {
-    TaskSpec {
-        key: key.into(),
-        description: format!("Do TASK-{}.", key.to_uppercase()),
-        depends_on: depends_on.iter().map(|key| (*key).to_owned()).collect(),
-        ..TaskSpec::default()
-    }
+    TaskSpec::new(key, format!("Do TASK-{}.", key.to_uppercase())).after(depends_on.iter().copied())
 }
 
 fn diamond(project_id: ProjectId) -> CreateObjective {

@@ -7,9 +7,11 @@ use std::fmt::Write as _;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::paths::{Location, LocationSegment};
 use jsonschema::{JsonType, ValidationError, Validator};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
+use super::schema;
 use crate::error::{Code, Error, Problem, Result};
 use crate::limits::PROBLEMS_MAX;
 
@@ -74,6 +76,24 @@ impl Arguments {
         )
         .collect()
     }
+}
+
+/// Reads `value` as a `T` by the rules of arguments: what `T` does not name is refused, `null` is absent, and all
+/// problems are told at once.
+///
+/// # Errors
+///
+/// `validation.invalid_arguments`, naming every wrong field.
+pub fn read<T: JsonSchema + DeserializeOwned>(value: Value) -> Result<T> {
+    let arguments = Arguments::new(schema::arguments::<T>().annotated).map_err(|reason| {
+        Error::new(Code::Defect, format!("the schema of a document does not hold: {reason}"))
+    })?;
+    Arguments::parse(arguments.check(value)?)
+}
+
+/// The JSON schema by which [`read`] reads a `T`.
+pub fn schema_of<T: JsonSchema>() -> Value {
+    schema::arguments::<T>().published
 }
 
 /// The one of `choices` that is given; for `TryFrom` of a wire struct whose choice is a type in Rust.

@@ -19,7 +19,7 @@ pub mod tool;
 pub mod view;
 
 pub use access::{Access, Caller, SessionCaller, SessionKind};
-pub use arguments::{one_of, present};
+pub use arguments::{one_of, present, read, schema_of};
 pub use command::{Command, CommandDef, Effect, Reply, Tool, ToolDef};
 pub use cx::{Catalogue, Cx, Granted};
 pub use reply::{AgentReply, ObjectiveReply, ProjectReply, TaskReply};

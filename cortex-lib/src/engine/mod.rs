@@ -28,3 +28,5 @@ pub use wake::Stop;
 
 pub(crate) use self::core::Parts;
 pub(crate) use host::SystemHost;
+#[cfg(feature = "mcp")]
+pub(crate) use supervisor::Supervisor;

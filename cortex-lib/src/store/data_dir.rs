@@ -90,7 +90,12 @@ impl DataDir {
 
     /// Credentials, readable by their owner only.
     pub fn credentials_dir(&self) -> PathBuf {
-        self.path().join("credentials")
+        Self::credentials_dir_of(self.path())
+    }
+
+    /// The same folder of the data directory at `path`, for those who do not hold it.
+    pub fn credentials_dir_of(path: &Path) -> PathBuf {
+        path.join("credentials")
     }
 
     /// Files that live no longer than what they were made for.
@@ -100,12 +105,17 @@ impl DataDir {
 
     /// Log files.
     pub fn logs_dir(&self) -> PathBuf {
-        self.path().join("logs")
+        Self::logs_dir_of(self.path())
     }
 
-    /// The local socket of the running core.
-    pub fn socket_path(&self) -> PathBuf {
-        self.path().join("cortex.sock")
+    /// Where the core that holds the folder `path` has its log files.
+    pub fn logs_dir_of(path: &Path) -> PathBuf {
+        path.join("logs")
+    }
+
+    /// Where the core that holds the folder `path` has its local socket.
+    pub fn socket_path_of(path: &Path) -> PathBuf {
+        path.join("cortex.sock")
     }
 }
 

@@ -1,0 +1,97 @@
+//! The command line. One file for each command.
+
+mod agent;
+mod call;
+mod completions;
+mod config;
+mod doctor;
+mod events;
+mod exit;
+mod find;
+mod global;
+mod project;
+pub mod reference;
+mod run;
+mod screen;
+mod serve;
+mod task;
+mod token;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use cortex_lib::error::Result;
+
+use crate::door::Door;
+
+pub use exit::Exit;
+pub use global::Global;
+pub use screen::Screen;
+
+/// Orchestrates coding agents: durable objectives, tasks, sessions and evidence.
+#[derive(Debug, Parser)]
+#[command(name = "cortex", version, after_help = Exit::TABLE, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(run::Run),
+    Serve(serve::Serve),
+    Project(project::Project),
+    Agent(agent::Agent),
+    Task(task::Task),
+    Events(events::Events),
+    Call(call::Call),
+    Tools(tools::Tools),
+    Doctor(doctor::Doctor),
+    Config(config::Configuration),
+    Token(token::Token),
+    Completions(completions::Completions),
+}
+
+impl Cli {
+    /// Does what the command line says. Failures are told on standard error.
+    pub async fn run(self) -> ExitCode {
+        let screen = Screen::new(self.global.json);
+        let exit = self.command.run(&self.global, screen).await.unwrap_or_else(|error| {
+            screen.fail(&error);
+            Exit::after(&error)
+        });
+        exit.into()
+    }
+}
+
+impl Command {
+    async fn run(self, global: &Global, screen: Screen) -> Result<Exit> {
+        match self {
+            Self::Serve(command) => command.run(global, screen).await,
+            Self::Project(command) => command.run(global, screen).await,
+            Self::Agent(command) => command.run(global, screen).await,
+            Self::Task(command) => command.run(global, screen).await,
+            Self::Events(command) => command.run(global, screen).await,
+            Self::Call(command) => command.run(global, screen).await,
+            Self::Tools(command) => command.run(screen),
+            Self::Doctor(command) => command.run(global, screen).await,
+            Self::Config(command) => command.run(global, screen),
+            Self::Token(command) => command.run(global, screen),
+            Self::Completions(command) => command.run(screen),
+            Self::Run(command) => Ok(command.run(global).await),
+        }
+    }
+}
+
+/// Does `work` with a core, and leaves the core afterwards, however the work ended.
+async fn with_door<T>(global: &Global, work: impl AsyncFnOnce(&Door) -> Result<T>) -> Result<T> {
+    let door = Door::open(global).await?;
+    let done = work(&door).await;
+    let closed = door.close().await;
+    // What made the work fail is the news.
+    let done = done?;
+    closed.map(|()| done)
+}

@@ -1,0 +1,191 @@
+//! The tools of one core as MCP shows them. Everything it says comes from the catalogue.
+
+use std::borrow::Cow;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use hyper::http::request::Parts;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult,
+    ErrorCode, ErrorData, Extensions, Implementation, ListToolsResult, PaginatedRequestParams,
+    ProtocolVersion, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+};
+use rmcp::service::RequestContext;
+use rmcp::{RoleServer, ServerHandler};
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::guard::VERSIONS;
+use crate::api::{Caller, Catalogue, Cx, Effect, ToolDef};
+use crate::engine::Core;
+use crate::error::{Code, Error, Result};
+use crate::ids::CorrelationId;
+
+const CALL: &str = "tools/call";
+/// The methods that exist. Parameters that do not fit one of them are the caller's mistake.
+const METHODS: [&str; 4] = ["initialize", "ping", "tools/list", CALL];
+
+/// Answers the messages of callers that the guard let in.
+#[derive(Clone, Debug)]
+pub(super) struct Endpoint {
+    core: Core,
+    catalogue: Catalogue,
+    shown: Arc<[(&'static ToolDef, Tool)]>,
+    stopping: CancellationToken,
+}
+
+impl Endpoint {
+    pub(super) fn new(core: Core, catalogue: Catalogue, stopping: CancellationToken) -> Self {
+        let shown = catalogue.tools.iter().map(|tool| (tool, show(tool))).collect();
+        Self { core, catalogue, shown, stopping }
+    }
+
+    /// Runs a tool. `gone` ends when nobody waits for the answer any more.
+    async fn run(
+        &self,
+        caller: Caller,
+        name: String,
+        args: Value,
+        gone: CancellationToken,
+    ) -> Result<Value> {
+        let cx = Cx::with_catalogue(caller, self.core.clone(), self.catalogue);
+        let tool = self.catalogue.tools.iter().find(|tool| tool.name == name);
+        if tool.is_none_or(|tool| tool.effect == Effect::Reads) {
+            return tokio::select! { biased;
+                () = gone.cancelled() => Err(self.closed("nobody waits for the answer")),
+                () = self.stopping.cancelled() => Err(self.closed("the endpoint stops")),
+                answer = caught(&self.core, &cx, &name, args) => answer,
+            };
+        }
+        // A change that has begun is finished, whether its caller stays or not.
+        let (answer, answered) = oneshot::channel();
+        let core = self.core.clone();
+        self.core.supervisor().spawn(async move {
+            // The caller may be gone.
+            drop(answer.send(caught(&core, &cx, &name, args).await));
+        });
+        answered.await.unwrap_or_else(|_| Err(self.closed("the call was given up")))
+    }
+
+    fn closed(&self, why: &str) -> Error {
+        signed(&self.core, Error::new(Code::CoreStopped, why))
+    }
+
+    async fn answer(
+        &self,
+        name: String,
+        args: Value,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, ErrorData> {
+        let caller = caller(&context.extensions)?;
+        match self.run(caller, name, args, context.ct.clone()).await {
+            Ok(value) => Ok(CallToolResult::structured(value)),
+            Err(error) if error.code() == Code::ToolNotFound => {
+                Err(ErrorData::invalid_params(error.message().to_owned(), None))
+            }
+            Err(error) => Ok(CallToolResult::structured_error(json!({ "error": error.to_wire() }))),
+        }
+    }
+}
+
+impl ServerHandler for Endpoint {
+    fn get_info(&self) -> ServerConfig {
+        let [newest, ..] = &VERSIONS;
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new("cortex", env!("CARGO_PKG_VERSION")))
+            .with_protocol_version(newest.clone())
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(&VERSIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let caller = caller(&context.extensions)?;
+        let usable = self.shown.iter().filter(|(tool, _)| tool.access.admits(&caller));
+        Ok(ListToolsResult::with_all_items(usable.map(|(_, tool)| tool.clone()).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        call: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let args = call.arguments.map_or(Value::Null, Value::Object);
+        Ok(self.answer(call.name.into_owned(), args, &context).await?.into())
+    }
+
+    /// Also what does not fit the parameters of a known method comes here.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let CustomRequest { method, params, .. } = request;
+        if !METHODS.contains(&method.as_str()) {
+            let message = format!("there is no method {}", clip(&method));
+            return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None));
+        }
+        let params = params.unwrap_or_default();
+        let name = params.get("name").and_then(Value::as_str);
+        let args = params.get("arguments").filter(|args| !args.is_object() && !args.is_null());
+        let (Some(name), Some(args), CALL) = (name, args, method.as_str()) else {
+            let message = format!("the parameters do not fit {method}");
+            return Err(ErrorData::invalid_params(message, None));
+        };
+        // Arguments of a wrong type are refused by the tool like all other wrong arguments.
+        let result = self.answer(name.to_owned(), args.clone(), &context).await?;
+        let result = serde_json::to_value(result)
+            .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        Ok(CustomResult::new(result))
+    }
+}
+
+/// Runs a tool whose panic must not leave its caller without an answer.
+async fn caught(core: &Core, cx: &Cx, name: &str, args: Value) -> Result<Value> {
+    let answer = AssertUnwindSafe(cx.call_json(name, args)).catch_unwind().await;
+    answer.unwrap_or_else(|_| {
+        let error = signed(core, Error::new(Code::Defect, format!("{name} panicked")));
+        let id = error.correlation_id().map(CorrelationId::as_str);
+        tracing::error!(correlation_id = id, command = name, "a tool panicked");
+        Err(error)
+    })
+}
+
+fn signed(core: &Core, error: Error) -> Error {
+    error.correlated(|| CorrelationId::new(core.env().mint()))
+}
+
+/// Who calls, as the guard found out. Nobody is anybody by default.
+fn caller(extensions: &Extensions) -> Result<Caller, ErrorData> {
+    extensions
+        .get::<Parts>()
+        .and_then(|head| head.extensions.get::<Caller>())
+        .cloned()
+        .ok_or_else(|| ErrorData::internal_error("nobody found out who calls", None))
+}
+
+fn show(tool: &ToolDef) -> Tool {
+    let hints = ToolAnnotations::new()
+        .read_only(tool.effect == Effect::Reads)
+        .destructive(false)
+        .idempotent(tool.effect != Effect::Writes);
+    Tool::new(tool.name, tool.description().to_owned(), object(tool.input_schema()))
+        .with_raw_output_schema(object(tool.output_schema()))
+        .with_annotations(hints)
+}
+
+fn object(schema: &Value) -> Arc<Map<String, Value>> {
+    Arc::new(schema.as_object().cloned().unwrap_or_default())
+}
+
+/// What is shown of a name that a caller made up.
+fn clip(name: &str) -> String {
+    name.chars().take(64).collect()
+}

@@ -1,0 +1,103 @@
+//! One request over one connection, written by hand: nothing corrects what a test sends.
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// A request as it goes over the wire.
+#[derive(Clone, Debug)]
+pub struct Request {
+    line: String,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+impl Request {
+    /// A request without anything but a Host.
+    pub fn new(method: &str, target: &str, port: u16) -> Self {
+        Self { line: format!("{method} {target} HTTP/1.1"), headers: Vec::new(), body: Vec::new() }
+            .with("Host", format!("127.0.0.1:{port}"))
+            .with("Connection", "close")
+    }
+
+    /// A message as a well-behaved client sends it.
+    pub fn post(port: u16, token: &str, body: impl Into<Vec<u8>>) -> Self {
+        let body = body.into();
+        let length = body.len().to_string();
+        Self { body, ..Self::new("POST", "/mcp", port) }
+            .with("Authorization", format!("Bearer {token}"))
+            .with("Content-Type", "application/json")
+            .with("Content-Length", length)
+    }
+
+    /// Replaces the request line's method and target.
+    pub fn line(mut self, method: &str, target: &str) -> Self {
+        self.line = format!("{method} {target} HTTP/1.1");
+        self
+    }
+
+    /// Sets a header.
+    pub fn with(self, name: &str, value: impl Into<String>) -> Self {
+        self.without(name).and(name, value)
+    }
+
+    /// Adds a header, even if it is there.
+    pub fn and(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.headers.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// Leaves a header out.
+    pub fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(known, _)| known != name);
+        self
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let fields = self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
+        let head = format!("{}\r\n{}\r\n", self.line, fields.collect::<String>());
+        [head.as_bytes(), &self.body].concat()
+    }
+
+    /// Sends it and reads the answer to its end.
+    pub async fn send(&self, port: u16) -> Answer {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        stream.write_all(&self.bytes()).await.unwrap();
+        read(stream).await
+    }
+}
+
+/// Reads an answer to its end.
+pub async fn read(mut stream: TcpStream) -> Answer {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).await.unwrap();
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    let head = std::str::from_utf8(&bytes[..end]).unwrap().to_owned();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Answer { status, head, body: bytes[end + 4..].to_vec() }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    head: String,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// A header of the answer.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (known, value) = line.split_once(": ")?;
+            known.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+
+    /// The body, when it is JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+}

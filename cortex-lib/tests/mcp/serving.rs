@@ -1,0 +1,120 @@
+//! The life of an endpoint: its port, its credential, its end.
+
+use cortex_lib::error::Code;
+use cortex_lib::limits::MCP_CONNECTIONS_MAX;
+use cortex_lib::mcp::{self, McpOptions, UserToken};
+use cortex_lib::settings::McpSettings;
+use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::{PING, Served, http};
+
+#[tokio::test]
+async fn a_taken_port_is_named() {
+    let served = Served::open().await;
+    let options = McpOptions { port: served.port(), token: served.token.clone() };
+    let error = mcp::serve(&served.cortex, options).await.unwrap_err();
+    assert_eq!(error.code(), Code::McpPortInUse);
+    assert!(error.message().contains(&served.port().to_string()));
+    assert_eq!(error.detail("port"), Some(&json!(served.port())));
+}
+
+#[tokio::test]
+async fn the_port_is_free_again_after_a_stop() {
+    let served = Served::open().await;
+    let port = served.port();
+    let options = McpOptions { port, token: served.token.clone() };
+    served.server.stop().await;
+    let again = mcp::serve(&served.cortex, options).await.unwrap();
+    assert_eq!(again.url(), format!("http://127.0.0.1:{port}/mcp"));
+}
+
+#[tokio::test]
+async fn a_rotated_token_ends_the_old_one_at_once() {
+    let served = Served::open().await;
+    let fresh =
+        UserToken::of(served.cortex.data_dir()).rotate(&**served.cortex.core().env()).unwrap();
+    served.server.set_user_token(&fresh);
+    assert_eq!(served.send(served.post(PING)).await.status, 401);
+    let renewed = served.post(PING).with("Authorization", format!("Bearer {}", fresh.expose()));
+    assert_eq!(served.send(renewed).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_stopped_core_is_told_before_the_credential_is_asked_for() {
+    let served = Served::open().await;
+    served.cortex.shutdown().await.unwrap();
+    let answer = served.send(served.post(PING).without("Authorization")).await;
+    assert_eq!(
+        (answer.status, answer.json()["error"]["code"].as_str()),
+        (503, Some("core.stopped"))
+    );
+    assert_eq!(answer.json()["error"]["kind"], "state_conflict");
+}
+
+#[tokio::test]
+async fn more_connections_than_slots_are_told_so() {
+    let served = Served::open().await;
+    let connect = || TcpStream::connect(("127.0.0.1", served.port()));
+    let mut held = Vec::new();
+    for _ in 0..MCP_CONNECTIONS_MAX {
+        held.push(connect().await.unwrap());
+    }
+    let answer = served.send(served.post(PING)).await;
+    assert_eq!(answer.status, 503);
+    assert_eq!(answer.json()["error"]["code"], "http.too_many_connections");
+    drop(held);
+    // The slots come back as the closed connections are noticed.
+    while served.send(served.post(PING)).await.status != 200 {}
+}
+
+#[tokio::test]
+async fn one_connection_carries_many_requests() {
+    let served = Served::open().await;
+    let mut stream = TcpStream::connect(("127.0.0.1", served.port())).await.unwrap();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost:{}\r\nAuthorization: Bearer {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
+        served.port(),
+        served.token.expose(),
+        PING.len(),
+    );
+    for _ in 0..2 {
+        stream.write_all(format!("{head}\r\n{PING}").as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(br#""result":{}}"#) {
+            answer.push(stream.read_u8().await.unwrap());
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 200"));
+    }
+    stream.write_all(format!("{head}Connection: close\r\n\r\n{PING}").as_bytes()).await.unwrap();
+    assert_eq!(http::read(stream).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_is_not_waited_for() {
+    let served = Served::open().await;
+    // From here on the deadlines pass as soon as nothing else happens.
+    tokio::time::pause();
+    let answer = served.send(served.post("").with("Content-Length", "7")).await;
+    assert_eq!(
+        (answer.status, answer.json()["error"]["code"].as_str()),
+        (408, Some("http.timeout"))
+    );
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_come_is_not_waited_for() {
+    let served = Served::open().await;
+    tokio::time::pause();
+    let mut stream = TcpStream::connect(("127.0.0.1", served.port())).await.unwrap();
+    stream.write_all(b"POST /mcp HTTP/1.1\r\nHost: ").await.unwrap();
+    assert_eq!(stream.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+}
+
+#[test]
+fn the_endpoint_is_on_unless_it_is_switched_off() {
+    let default: McpSettings = serde_json::from_str("{}").unwrap();
+    assert_eq!(default, McpSettings { enabled: true, port: 47_821 });
+    assert!(serde_json::from_str::<McpSettings>(r#"{"ports": 1}"#).is_err());
+}
