@@ -34,7 +34,7 @@ A core that serves the data directory already (cortex serve) runs the objective;
 /// task returned.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXIT_CODES)]
-pub struct Run {
+pub(super) struct Run {
     /// The objective file (TOML); examples/objectives/README.md describes it.
     #[arg(value_name = "FILE")]
     file: PathBuf,

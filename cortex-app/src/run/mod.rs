@@ -18,6 +18,7 @@ mod words;
 use std::collections::BTreeMap;
 
 use cortex_lib::api::view::{ObjectiveView, TaskView};
+use cortex_lib::domain::schedule::{WaitReason, Waiting};
 use cortex_lib::domain::task::{BlockCause, TaskStatus};
 use cortex_lib::error::{Code, Error, Result};
 
@@ -79,7 +80,7 @@ impl From<Error> for Outcome {
 enum Way {
     Begun(Box<Begun>),
     /// There is nothing to go on with.
-    Nothing(Outcome),
+    Nothing(Box<Outcome>),
 }
 
 /// Runs a file on a core until its objective has ended, a person must decide, or `interrupt` comes. The core is
@@ -108,9 +109,10 @@ async fn attempt(
     wishes: Wishes,
     show: &mut Show,
 ) -> Result<Outcome> {
-    let begun = match begin(door, file, wishes, show).await? {
+    let way = begin(door, file, wishes, show).await?;
+    let begun = match way {
         Way::Begun(begun) => *begun,
-        Way::Nothing(outcome) => return Ok(outcome),
+        Way::Nothing(outcome) => return Ok(*outcome),
     };
     let id = begun.objective.objective_id.clone();
     let names: BTreeMap<_, _> = begun
@@ -135,7 +137,7 @@ async fn attempt(
         approval,
         seen: begun.seen,
     };
-    let stop = follow.to_the_end().await;
+    let stop = follow.until_it_stops().await;
     start::dismiss(door, &begun.crew).await;
     let stop = stop?;
     let objective = follow::find_whole(door, &id).await?;
@@ -152,17 +154,19 @@ async fn attempt(
 
 async fn begin(door: &Door, file: &ObjectiveFile, wishes: Wishes, show: &mut Show) -> Result<Way> {
     start::check_runtimes(door, file).await?;
-    let earlier = match wishes.beginning {
-        Beginning::Resume => match to_resume(door, file, show).await? {
-            Ok(found) => Some(found),
-            Err(outcome) => return Ok(Way::Nothing(outcome)),
-        },
-        Beginning::New | Beginning::Anew => None,
-    };
+    let mut earlier = None;
+    if wishes.beginning == Beginning::Resume {
+        let found = to_resume(door, file, show).await?;
+        match found {
+            Ok(unended) => earlier = Some(unended),
+            Err(outcome) => return Ok(Way::Nothing(Box::new(outcome))),
+        }
+    }
     let project = start::project(door, file).await?;
     match wishes.beginning {
         Beginning::New => {
-            if let Some(left) = resume::check_alone(door, file, &project).await? {
+            let left = resume::check_alone(door, file, &project).await?;
+            if let Some(left) = left {
                 show.note(&format!(
                     "An earlier run is {} and stays so; cortex run --resume {} goes on with it.",
                     left.status.as_str(),
@@ -183,7 +187,7 @@ async fn begin(door: &Door, file: &ObjectiveFile, wishes: Wishes, show: &mut Sho
     let (events, output) = (door.events(Some(seen)).await?, door.output().await?);
     let crew = start::crew(door, file, &project).await?;
     let objective = match earlier {
-        Some(objective) => go_on(door, &objective, show).await?,
+        Some(objective) => go_on(door, objective, show).await?,
         None => start::objective(door, file, &project, &crew).await?,
     };
     Ok(Way::Begun(Box::new(Begun { crew, objective, events, output, seen })))
@@ -198,7 +202,8 @@ async fn to_resume(
     let Some(project) = start::find_project(door, file).await? else {
         return Ok(Err(nothing_yet(file).into()));
     };
-    if let Some(unended) = resume::newest_unended(door, file, &project).await? {
+    let unended = resume::newest_unended(door, file, &project).await?;
+    if let Some(unended) = unended {
         return Ok(Ok(unended));
     }
     let Some(last) = resume::newest(door, file, &project).await? else {
@@ -215,17 +220,32 @@ fn nothing_yet(file: &ObjectiveFile) -> Error {
         .remedy(format!("Run it: cortex run {}", file.path.display()))
 }
 
-/// Says what is done about tasks whose outcome nobody knows, and does it.
-async fn go_on(door: &Door, objective: &ObjectiveView, show: &mut Show) -> Result<ObjectiveView> {
-    let retried = resume::retry_unknown(door, objective).await?;
-    for task in objective.tasks.iter().filter(|task| retried.contains(&task.task_id)) {
-        show.note(&format!(
-            "{}: the core went down while it ran (recovery.outcome_unknown), so nobody knows how far it came. It is \
-             tried again, because you asked to go on.",
-            task.key
-        ));
+/// Says what is done about tasks whose outcome nobody knows, and does it. Returns the objective as it was before:
+/// what happens to it from here on is news.
+async fn go_on(
+    door: &Door,
+    mut objective: ObjectiveView,
+    show: &mut Show,
+) -> Result<ObjectiveView> {
+    let retried = resume::retry_unknown(door, &objective).await?;
+    for task in &mut objective.tasks {
+        if retried.contains(&task.task_id) {
+            show.note(&format!(
+                "{}: the core went down while it ran (recovery.outcome_unknown), so nobody knows how far it came. It \
+                 is tried again, because you asked to go on.",
+                task.key
+            ));
+        }
+        // Agents have come up since this was said.
+        let of_agents = |waiting: &Waiting| {
+            matches!(
+                waiting.reason,
+                WaitReason::NoEligibleAgent | WaitReason::AssignedAgentUnavailable
+            )
+        };
+        task.waiting = task.waiting.take().filter(|waiting| !of_agents(waiting));
     }
-    follow::find(door, &objective.objective_id).await
+    Ok(objective)
 }
 
 async fn interrupted(door: &Door, file: &ObjectiveFile) -> Outcome {

@@ -61,11 +61,6 @@ impl Progress {
         &self.view
     }
 
-    /// What its tasks and agents are called.
-    pub(crate) fn names(&self) -> &Names {
-        &self.names
-    }
-
     /// What is to be said of a run that begins: why tasks wait.
     pub(crate) fn first_changes(&self, now: Timestamp) -> Vec<Change> {
         let unended = self.view.tasks.iter().filter(|task| !task.status.is_ended());
