@@ -127,7 +127,7 @@ async fn core(door: &Door, data_dir: &Path) -> Vec<Finding> {
                 format!("{dir}, writable, no core runs")
             };
             let work = format!(
-                "{} sessions, {} open objectives, {} events",
+                "{} sessions, {} open objectives, newest event {}",
                 status.live_sessions, status.open_objectives, status.newest_event
             );
             vec![Finding::ok("data directory", held), Finding::ok("core", work)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use cortex_lib::api::operator::{AddProject, RemoveProject, UpdateProject};
 use cortex_lib::api::tool::ListProjects;
 use cortex_lib::api::view::ProjectView;
@@ -41,21 +41,21 @@ enum Action {
 }
 
 #[derive(Debug, Args)]
-#[group(id = "what", required = true, multiple = false, args = ["clear", "file", "command"])]
+#[command(group(ArgGroup::new("what").required(true)))]
 struct SetVerification {
     /// The project, by name or id
     project: String,
     /// No verification any more: results wait for a person
-    #[arg(long)]
+    #[arg(long, group = "what")]
     clear: bool,
     /// Several commands, from a JSON file: {"commands":[{"argv":["cargo","test"]}],"timeout_secs":600}
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "what")]
     file: Option<PathBuf>,
     /// Seconds for the command
     #[arg(long, value_name = "SECS", default_value_t = 600, conflicts_with_all = ["file", "clear"])]
     timeout: u32,
     /// One command and its arguments, behind `--`; no shell takes part
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND", group = "what")]
     command: Vec<String>,
 }
 
