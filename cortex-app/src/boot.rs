@@ -1,20 +1,30 @@
 //! From a data directory to a running core that others can reach.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use cortex_lib::Cortex;
-use cortex_lib::error::Result;
+use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::local::{self, LocalServer};
+use cortex_lib::mcp::{self, McpOptions, McpServer, UserToken};
 use cortex_runtimes::CommandConfig;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval};
 
-use crate::config::Config;
+use crate::config::{Config, Mcp};
+
+/// How often the file of the user token is looked at: whoever rotates it does not reach the endpoint.
+const TOKEN_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a core is meant to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// For one command: agents that ran before stay down, because they would only be started to be stopped.
+    /// For one command: agents that ran before stay down, because they would only be started to be stopped,
+    /// and no endpoint is served.
     Brief,
-    /// Until it is told to stop: agents that ran before are started again, as configured.
+    /// Until it is told to stop: agents that ran before are started again and the endpoint is served, as
+    /// configured.
     Long,
 }
 
@@ -23,8 +33,28 @@ pub enum Life {
 pub struct Opened {
     /// The core.
     pub cortex: Cortex,
+    /// Its MCP endpoint. A core goes on without one.
+    pub endpoint: Endpoint,
     /// Absent when this machine allows no local socket: then only this process reaches the core.
     local: Option<LocalServer>,
+}
+
+/// The MCP endpoint of a core.
+#[derive(Debug)]
+pub enum Endpoint {
+    /// Nobody wants it.
+    Off,
+    /// It is served.
+    On(Served),
+    /// It could not be served.
+    Failed(Error),
+}
+
+/// An endpoint that is served, with the user token as it is in its file.
+#[derive(Debug)]
+pub struct Served {
+    server: Arc<McpServer>,
+    token: JoinHandle<()>,
 }
 
 /// Opens the core of `data_dir` here, with the runtimes of `config` and `extra` ones, and serves its local socket.
@@ -45,15 +75,65 @@ pub async fn open(
         builder = builder.runtime(runtime);
     }
     let cortex = builder.open().await?;
+    let endpoint = match life {
+        Life::Long if config.mcp.enabled => serve_mcp(&cortex, &config.mcp).await,
+        Life::Long => {
+            tracing::info!("no MCP: mcp.enabled is false");
+            Endpoint::Off
+        }
+        Life::Brief => Endpoint::Off,
+    };
     let local = local::serve(&cortex)
         .inspect_err(|error| {
-            tracing::warn!(code = %error.code(), "other processes cannot reach this core: {}", error.message());
+            let (code, message) = (error.code(), error.message());
+            tracing::warn!(%code, "other processes cannot reach this core: {message}");
         })
         .ok();
-    Ok(Opened { cortex, local })
+    Ok(Opened { cortex, endpoint, local })
+}
+
+async fn serve_mcp(cortex: &Cortex, config: &Mcp) -> Endpoint {
+    let token = UserToken::of(cortex.data_dir());
+    let served = async {
+        let secret = token.load_or_create(&**cortex.core().env())?;
+        let options = McpOptions { port: config.port, token: secret };
+        Ok(Arc::new(mcp::serve(cortex, options).await?))
+    };
+    match served.await {
+        Ok(server) => {
+            let watch = tokio::spawn(follow_token(Arc::clone(&server), token));
+            Endpoint::On(Served { server, token: watch })
+        }
+        Err(error) => {
+            let error: Error = error;
+            let (code, message) = (error.code(), error.message());
+            tracing::warn!(%code, "no MCP: {message}");
+            Endpoint::Failed(error)
+        }
+    }
+}
+
+/// Takes over each token that comes into the file.
+async fn follow_token(server: Arc<McpServer>, token: UserToken) {
+    let mut ticks = interval(TOKEN_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        match token.load() {
+            Ok(Some(secret)) => server.set_user_token(&secret),
+            // A file that went away ends nobody's access; the next start makes a new token.
+            Ok(None) => {}
+            Err(error) => tracing::debug!("the user token stays as it was: {}", error.message()),
+        }
+    }
 }
 
 impl Opened {
+    /// Whether other processes reach it by the local socket.
+    pub fn is_reachable(&self) -> bool {
+        self.local.is_some()
+    }
+
     /// Stops the core in order.
     ///
     /// # Errors
@@ -62,9 +142,57 @@ impl Opened {
     pub async fn close(self) -> Result<()> {
         // The core first: whoever asks meanwhile hears that it stops.
         let closed = self.cortex.shutdown().await;
+        if let Endpoint::On(served) = self.endpoint {
+            served.stop().await;
+        }
         if let Some(local) = self.local {
             local.stop().await;
         }
         closed
     }
+}
+
+impl Endpoint {
+    /// Why it could not be served.
+    pub fn failure(&self) -> Option<Error> {
+        match self {
+            Self::Failed(error) => Some(error.clone()),
+            Self::Off | Self::On(_) => None,
+        }
+    }
+
+    /// Where clients send their requests, when it is served.
+    pub fn url(&self) -> Option<String> {
+        match self {
+            Self::On(served) => Some(served.server.url()),
+            Self::Off | Self::Failed(_) => None,
+        }
+    }
+}
+
+impl Served {
+    async fn stop(self) {
+        self.token.abort();
+        // Aborted: it holds the server no longer.
+        drop(self.token.await);
+        if let Some(server) = Arc::into_inner(self.server) {
+            server.stop().await;
+        }
+    }
+}
+
+/// Makes a folder, and those above it, that only its owner can enter. One that exists is left as it is.
+///
+/// # Errors
+///
+/// `core.data_dir_unusable`.
+pub(crate) fn make_private(path: &Path) -> Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path).map_err(|error| {
+        let message = format!("the folder {} cannot be made: {error}", path.display());
+        Error::new(Code::DataDirUnusable, message)
+    })
 }

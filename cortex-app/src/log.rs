@@ -10,6 +10,7 @@ use tracing_appender::rolling::{RollingFileAppender, Rotation};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
 
+use crate::boot::make_private;
 use crate::config::{Level, Log};
 
 /// Shows log lines on the terminal, when `verbose` says so.
@@ -23,19 +24,18 @@ pub(crate) fn to_terminal(verbose: u8) {
 ///
 /// `core.data_dir_unusable`.
 pub(crate) fn to_file(data_dir: &Path, log: &Log, verbose: u8) -> Result<()> {
-    let dir = DataDir::logs_path(data_dir);
-    let unusable = |error: &dyn std::fmt::Display| {
-        let message = format!("log files cannot be written to {}: {error}", dir.display());
-        Error::new(Code::DataDirUnusable, message)
-    };
-    make_private(&dir).map_err(|error| unusable(&error))?;
+    let dir = DataDir::logs_dir_of(data_dir);
+    make_private(&dir)?;
     let file = RollingFileAppender::builder()
         .rotation(Rotation::DAILY)
         .filename_prefix("cortex")
         .filename_suffix("log")
         .max_log_files(log.keep_days.into())
         .build(&dir)
-        .map_err(|error| unusable(&error))?;
+        .map_err(|error| {
+            let message = format!("log files cannot be written to {}: {error}", dir.display());
+            Error::new(Code::DataDirUnusable, message)
+        })?;
     install(Some((file, log.level)), verbose);
     Ok(())
 }
@@ -68,15 +68,6 @@ fn ours(level: LevelFilter) -> Targets {
         .with_target("cortex_lib", level)
         .with_target("cortex_app", level)
         .with_target("cortex_runtimes", level)
-}
-
-/// Makes a folder, and those above it, that only its owner can enter.
-fn make_private(path: &Path) -> io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
 }
 
 impl From<Level> for LevelFilter {

@@ -1,6 +1,6 @@
 //! What tells a program to stop: Ctrl-C, and the system's own ways.
 
-use std::io;
+use cortex_lib::error::{Code, Error, Result};
 
 /// Requests to stop, as they come.
 #[derive(Debug)]
@@ -20,13 +20,13 @@ impl StopRequests {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// `core.defect` when the system does not tell of them.
     #[cfg(unix)]
-    pub fn listen() -> io::Result<Self> {
+    pub fn listen() -> Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt()).map_err(deaf)?,
+            terminate: signal(SignalKind::terminate()).map_err(deaf)?,
         })
     }
 
@@ -34,11 +34,11 @@ impl StopRequests {
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// `core.defect` when the system does not tell of them.
     #[cfg(windows)]
-    pub fn listen() -> io::Result<Self> {
+    pub fn listen() -> Result<Self> {
         use tokio::signal::windows::{ctrl_c, ctrl_shutdown};
-        Ok(Self { interrupt: ctrl_c()?, terminate: ctrl_shutdown()? })
+        Ok(Self { interrupt: ctrl_c().map_err(deaf)?, terminate: ctrl_shutdown().map_err(deaf)? })
     }
 
     /// Waits for the next one.
@@ -48,4 +48,9 @@ impl StopRequests {
             _ = self.terminate.recv() => {}
         }
     }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what an error is mapped with")]
+fn deaf(error: std::io::Error) -> Error {
+    Error::new(Code::Defect, format!("requests to stop cannot be heard: {error}"))
 }

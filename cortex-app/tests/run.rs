@@ -227,7 +227,7 @@ fn without_a_verification_and_a_terminal_a_person_must_decide() {
         .run(&[])
         .ended(3)
         .told("verification.missing")
-        .told("cortex run --resume --approve-unverified");
+        .told(" run --resume --approve-unverified ");
     let said = scene.run(&["--resume", "--approve-unverified"]).ended(0);
     assert!(said.stdout.contains("== only: only (approved by you)\ndone"), "{}", said.stdout);
 }
@@ -244,7 +244,7 @@ fn an_interrupted_run_leaves_no_process_and_goes_on() {
     let child = scene.start(&[]);
     until("the agent", || scene.path("began").exists());
     signal(&child, "-INT");
-    end(child).ended(130).told("Stopping in order").told("cortex run --resume");
+    end(child).ended(130).told("Stopping in order").told(" run --resume ");
     assert_eq!(scene.agents(), [""; 0]);
 
     scene.run(&[]).ended(1).told("an earlier run of \"One\" has not ended").told("--anew");

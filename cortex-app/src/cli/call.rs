@@ -11,7 +11,7 @@ use super::{Exit, Global, with_door};
 
 /// Give any command by its name, with JSON arguments
 #[derive(Debug, Args)]
-pub struct Call {
+pub(super) struct Call {
     /// The tool or operator command; `cortex tools` lists them
     #[arg(value_name = "TOOL")]
     name: String,

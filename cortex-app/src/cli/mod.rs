@@ -1,10 +1,22 @@
 //! The command line. One file for each command.
 
+mod agent;
 mod call;
+mod completions;
+mod config;
+mod doctor;
+mod events;
 mod exit;
+mod find;
 mod global;
+mod project;
+pub mod reference;
 mod run;
 mod screen;
+mod serve;
+mod task;
+mod token;
+mod tools;
 
 use std::process::ExitCode;
 
@@ -29,8 +41,18 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Call(call::Call),
     Run(run::Run),
+    Serve(serve::Serve),
+    Project(project::Project),
+    Agent(agent::Agent),
+    Task(task::Task),
+    Events(events::Events),
+    Call(call::Call),
+    Tools(tools::Tools),
+    Doctor(doctor::Doctor),
+    Config(config::Configuration),
+    Token(token::Token),
+    Completions(completions::Completions),
 }
 
 impl Cli {
@@ -48,8 +70,18 @@ impl Cli {
 impl Command {
     async fn run(self, global: &Global, screen: Screen) -> Result<Exit> {
         match self {
-            Self::Call(command) => command.run(global, screen).await,
             Self::Run(command) => Ok(command.run(global).await),
+            Self::Serve(command) => command.run(global, screen).await,
+            Self::Project(command) => command.run(global, screen).await,
+            Self::Agent(command) => command.run(global, screen).await,
+            Self::Task(command) => command.run(global, screen).await,
+            Self::Events(command) => command.run(global, screen).await,
+            Self::Call(command) => command.run(global, screen).await,
+            Self::Tools(command) => command.run(screen),
+            Self::Doctor(command) => command.run(global, screen).await,
+            Self::Config(command) => command.run(global, screen),
+            Self::Token(command) => command.run(global, screen),
+            Self::Completions(command) => command.run(screen),
         }
     }
 }

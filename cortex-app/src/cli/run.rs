@@ -9,7 +9,7 @@ use cortex_lib::ids::RuntimeId;
 use super::{Exit, Global};
 use crate::boot::Life;
 use crate::door::{Door, Opening};
-use crate::run::{self, Beginning, Ending, ObjectiveFile, Outcome, Show, Wishes};
+use crate::run::{self, Beginning, Ending, Hints, ObjectiveFile, Outcome, Show, Wishes};
 use crate::signals::StopRequests;
 
 const EXIT_CODES: &str = "\
@@ -33,7 +33,7 @@ A core that serves the data directory already (cortex serve) runs the objective;
 /// Registers the file's project, creates and starts its agents, runs its tasks with live progress, and prints what each
 /// task returned.
 #[derive(Clone, Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
+#[command(after_help = EXIT_CODES)]
 pub(super) struct Run {
     /// The objective file (TOML); examples/objectives/README.md describes it.
     #[arg(value_name = "FILE")]
@@ -79,18 +79,20 @@ impl Run {
             Ok(door) => door,
             Err(error) => return error.into(),
         };
-        let outcome = run::run(&door, &file, self.wishes(), show, stops.next()).await;
+        let outcome = run::run(&door, &file, &self.wishes(global), show, stops.next()).await;
         close(door, show, stops, &outcome.ending).await;
         outcome
     }
 
-    fn wishes(&self) -> Wishes {
+    fn wishes(&self, global: &Global) -> Wishes {
         let beginning = match (self.resume, self.anew) {
             (true, _) => Beginning::Resume,
             (false, true) => Beginning::Anew,
             (false, false) => Beginning::New,
         };
-        Wishes { approve_unverified: self.approve_unverified, beginning }
+        let runtime = self.runtime.clone().map(RuntimeId::new);
+        let hints = Hints::new(&self.file, global.data_dir.as_deref(), runtime);
+        Wishes { approve_unverified: self.approve_unverified, beginning, hints }
     }
 }
 
@@ -103,12 +105,19 @@ async fn close(door: Door, show: &mut Show, mut stops: StopRequests, ending: &En
     if let (Ending::Interrupted(_), Some(_)) = (ending, &ours) {
         show.note("Stopping in order; Ctrl-C again stops at once.");
     }
+    let mut closing = std::pin::pin!(door.close());
     let closed = tokio::select! { biased;
-        closed = door.close() => closed,
-        () = stops.next() => match ours {
-            Some(cortex) => cortex.shutdown_at_once().await,
-            None => Ok(()),
-        },
+        closed = &mut closing => closed,
+        () = stops.next() => {
+            let now = async {
+                match ours {
+                    Some(cortex) => cortex.shutdown_at_once().await,
+                    None => Ok(()),
+                }
+            };
+            let (now, closed) = tokio::join!(now, closing);
+            now.and(closed)
+        }
     };
     if let Err(error) = closed {
         show.note(&format!("The core did not close well: {error}. {}", error.remediation()));

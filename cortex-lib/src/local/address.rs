@@ -30,7 +30,7 @@ pub(super) struct Bound {
 pub(super) fn listen(data_dir: &Path, unique: &str) -> io::Result<Bound> {
     clear(data_dir);
     let path = platform::place(data_dir, unique)?;
-    if path != DataDir::socket_path(data_dir) {
+    if path != DataDir::socket_path_of(data_dir) {
         fs::write(data_dir.join(RECORD), path.as_os_str().as_encoded_bytes())?;
     }
     let listener = platform::bind(&path)?;
@@ -41,7 +41,7 @@ pub(super) fn listen(data_dir: &Path, unique: &str) -> io::Result<Bound> {
 pub(super) async fn connect(data_dir: &Path) -> io::Result<Option<Stream>> {
     let path = match fs::read_to_string(data_dir.join(RECORD)) {
         Ok(path) => PathBuf::from(path),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => DataDir::socket_path(data_dir),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => DataDir::socket_path_of(data_dir),
         Err(error) => return Err(error),
     };
     if !platform::can_be(&path) {
@@ -76,7 +76,7 @@ fn clear(data_dir: &Path) {
         platform::remove(Path::new(&path));
         drop(fs::remove_file(data_dir.join(RECORD)));
     }
-    drop(fs::remove_file(DataDir::socket_path(data_dir)));
+    drop(fs::remove_file(DataDir::socket_path_of(data_dir)));
 }
 
 impl Drop for Bound {
@@ -107,7 +107,7 @@ mod platform {
 
     /// The usual place, or a new folder for temporary files that only this user can enter.
     pub(super) fn place(data_dir: &Path, unique: &str) -> io::Result<PathBuf> {
-        let usual = DataDir::socket_path(data_dir);
+        let usual = DataDir::socket_path_of(data_dir);
         if can_be(&usual) {
             return Ok(usual);
         }

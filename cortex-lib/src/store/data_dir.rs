@@ -105,16 +105,16 @@ impl DataDir {
 
     /// Log files.
     pub fn logs_dir(&self) -> PathBuf {
-        Self::logs_path(self.path())
+        Self::logs_dir_of(self.path())
     }
 
     /// Where the core that holds the folder `path` has its log files.
-    pub fn logs_path(path: &Path) -> PathBuf {
+    pub fn logs_dir_of(path: &Path) -> PathBuf {
         path.join("logs")
     }
 
     /// Where the core that holds the folder `path` has its local socket.
-    pub fn socket_path(path: &Path) -> PathBuf {
+    pub fn socket_path_of(path: &Path) -> PathBuf {
         path.join("cortex.sock")
     }
 }

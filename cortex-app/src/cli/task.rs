@@ -1,0 +1,173 @@
+//! `cortex task`: what is worked on, and the decisions that only a person makes.
+
+use clap::{Args, Subcommand};
+use cortex_lib::api::tool::{ApproveTask, CancelTask, GetTaskStatus, ListTasks, RetryTask};
+use cortex_lib::api::view::{AttemptView, ObjectiveView, TaskView};
+use cortex_lib::domain::task::TaskStatus;
+use cortex_lib::error::Result;
+
+use super::screen::{Screen, card, cell, table, word};
+use super::{Exit, Global, find, with_door};
+use crate::door::Door;
+
+/// What is worked on, and what waits for a decision
+#[derive(Debug, Args)]
+pub(super) struct Task {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// List the tasks of objectives that have not ended
+    List {
+        /// Only those of this project, by name or id
+        #[arg(long)]
+        project: Option<String>,
+        /// Those of ended objectives, too
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show one task: its attempts, what was verified, why it waits
+    Show {
+        /// The task, by id, or by key when it is the only one with it
+        task: String,
+    },
+    /// Accept the result of a blocked task
+    Approve(Decide),
+    /// Try a blocked task again
+    Retry(Decide),
+    /// Cancel a task and those that depend on it
+    Cancel(Decide),
+}
+
+#[derive(Debug, Args)]
+struct Decide {
+    /// The task, by id, or by key when it is the only one with it
+    task: String,
+    /// Why; kept with the decision
+    #[arg(long)]
+    reason: Option<String>,
+}
+
+impl Task {
+    pub(super) async fn run(self, global: &Global, screen: Screen) -> Result<Exit> {
+        with_door(global, async |door| self.action.run(door, screen).await).await?;
+        Ok(Exit::Done)
+    }
+}
+
+impl Action {
+    async fn run(self, door: &Door, screen: Screen) -> Result<()> {
+        let reply = match self {
+            Self::List { project, all } => {
+                return list(door, project.as_deref(), all, screen).await;
+            }
+            Self::Show { task } => {
+                let task_id = find::task(door, &task).await?.task_id;
+                door.call(GetTaskStatus { task_id }).await?
+            }
+            Self::Approve(Decide { task, reason }) => {
+                let task = find::task(door, &task).await?;
+                // Only what the person could see just now counts.
+                let execution_id = task.attempts.into_iter().next_back().map(|it| it.execution_id);
+                door.call(ApproveTask { task_id: task.task_id, execution_id, reason }).await?
+            }
+            Self::Retry(Decide { task, reason }) => {
+                let task = find::task(door, &task).await?;
+                let execution_id = task.attempts.into_iter().next_back().map(|it| it.execution_id);
+                door.call(RetryTask { task_id: task.task_id, execution_id, reason }).await?
+            }
+            Self::Cancel(Decide { task, reason }) => {
+                let task_id = find::task(door, &task).await?.task_id;
+                door.call(CancelTask { task_id, reason }).await?
+            }
+        };
+        screen.show(&reply, |reply| show(&reply.task))
+    }
+}
+
+async fn list(door: &Door, project: Option<&str>, all: bool, screen: Screen) -> Result<()> {
+    let mut list = door.call(ListTasks {}).await?;
+    if let Some(name) = project {
+        let id = find::project(door, name).await?.project_id;
+        list.objectives.retain(|objective| objective.project_id == id);
+    }
+    list.objectives.retain(|objective| all || objective.ended_at.is_none());
+    screen.show(&list, |list| {
+        if list.objectives.is_empty() {
+            return "no objectives; `--all` lists those that have ended".to_owned();
+        }
+        list.objectives.iter().map(objective).collect::<Vec<_>>().join("\n\n")
+    })
+}
+
+fn objective(objective: &ObjectiveView) -> String {
+    let row = |task: &TaskView| {
+        [
+            format!("  {}", task.key),
+            task.status.as_str().to_owned(),
+            task.attempts.len().to_string(),
+            task.task_id.to_string(),
+            why(task).map_or_else(String::new, |why| cell(&why)),
+        ]
+    };
+    let tasks = table(
+        ["  TASK", "STATUS", "ATTEMPTS", "ID", "WHY"],
+        objective.tasks.iter().map(row),
+        "  no tasks",
+    );
+    format!("{} ({})\n{tasks}", objective.title, word(&objective.status))
+}
+
+/// Why a task stands where it stands.
+fn why(task: &TaskView) -> Option<String> {
+    let failure = task.failure.as_ref().map(|failure| failure.message.clone());
+    failure.or_else(|| Some(format!("waits: {}", word(&task.waiting.as_ref()?.reason))))
+}
+
+fn show(task: &TaskView) -> String {
+    let result = task.result.as_ref().map(|result| result.text.clone());
+    let next = match task.status {
+        TaskStatus::Blocked => {
+            Some(format!("cortex task approve {0}, or retry {0}, or cancel {0}", task.task_id))
+        }
+        _ => None,
+    };
+    let mut text = card([
+        ("task", Some(format!("{}: {}", task.key, task.title))),
+        ("id", Some(task.task_id.to_string())),
+        ("objective", Some(task.objective_id.to_string())),
+        ("status", Some(task.status.as_str().to_owned())),
+        ("why", why(task)),
+        ("next", next),
+        ("result", result),
+    ]);
+    for attempt in &task.attempts {
+        text.push_str("\n\n");
+        text.push_str(&show_attempt(attempt));
+    }
+    text
+}
+
+fn show_attempt(attempt: &AttemptView) -> String {
+    let verification = attempt.verification.as_ref().map(|verification| {
+        let commands = verification.commands.iter().flatten().map(|command| {
+            let code =
+                command.exit_code.map_or_else(|| "ended".to_owned(), |code| code.to_string());
+            format!("\n{}: exit code {code}\n{}", command.name, command.output.trim_end())
+        });
+        format!("{}{}", word(&verification.status), commands.collect::<String>())
+    });
+    let ended = attempt.ended_at.map(|at| at.to_string());
+    card([
+        ("attempt", Some(format!("{} ({})", attempt.number, word(&attempt.status)))),
+        ("id", Some(attempt.execution_id.to_string())),
+        ("agent", Some(format!("{} on {}", attempt.agent_id, attempt.runtime_id))),
+        ("started", Some(attempt.started_at.to_string())),
+        ("ended", ended),
+        ("cause", attempt.cause.clone()),
+        ("message", attempt.message.clone()),
+        ("verification", verification),
+    ])
+}
