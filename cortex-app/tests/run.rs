@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// The longest wait for anything: far more than it takes, so that only a real failure ends it.
@@ -84,12 +84,15 @@ impl Scene {
     }
 
     fn start(&self, args: &[&str]) -> Child {
+        let file = self.file.to_str().unwrap();
+        self.program(&[&["run"], args, &[file]].concat())
+    }
+
+    fn program(&self, args: &[&str]) -> Child {
         Command::new(env!("CARGO_BIN_EXE_cortex"))
             .arg("--data-dir")
             .arg(self.data_dir())
-            .arg("run")
             .args(args)
-            .arg(&self.file)
             .current_dir("/")
             .env("RUN_TEST_FOLDER", self.folder.path())
             .stdin(Stdio::null())
@@ -101,6 +104,16 @@ impl Scene {
 
     fn run(&self, args: &[&str]) -> Said {
         end(self.start(args))
+    }
+
+    /// A core in a process of its own, with this in its configuration.
+    fn serve(&self, config: &Value) -> Child {
+        std::fs::write(self.data_dir().join("config.json"), config.to_string()).unwrap();
+        let mut child = self.program(&["serve", "--json"]);
+        let mut ready = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut ready).unwrap();
+        assert!(ready.contains("data_dir"), "{ready}");
+        child
     }
 
     /// Processes of this test's agents that live: their environment names its folder.
@@ -323,4 +336,37 @@ fn a_program_that_is_not_there_is_told_with_its_remedy() {
         .told("runtime.not_installed")
         .told("next: Install the program");
     scene.run(&["--runtime", "telepathy"]).ended(1).told("runtime.not_found");
+}
+
+#[test]
+fn a_served_core_goes_on_when_its_follower_leaves() {
+    let scene = Scene::of(WAITS, &VERIFIED);
+    let commands = json!({ "agent": { "argv": ["sh", "-c", WAITS] } });
+    let core =
+        scene.serve(&json!({ "mcp": { "enabled": false }, "runtimes": { "commands": commands } }));
+    let child = scene.start(&[]);
+    until("the agent", || scene.path("began").exists());
+    signal(&child, "-INT");
+    end(child).ended(130).told("The core that serves this data directory goes on with it");
+    std::fs::write(scene.path("go"), "").unwrap();
+    let said = scene.run(&["--resume"]).ended(0);
+    assert!(said.stdout.contains("== only: only (verified)\ndone"), "{}", said.stdout);
+    signal(&core, "-TERM");
+    end(core).ended(0);
+    assert_eq!(scene.agents(), [""; 0]);
+}
+
+#[test]
+fn a_served_core_that_lacks_the_runtimes_of_the_file_is_told_how_to_get_them() {
+    let scene = Scene::of("echo done", &VERIFIED);
+    let core = scene.serve(&json!({ "mcp": { "enabled": false } }));
+    scene
+        .run(&[])
+        .ended(1)
+        .told("runtime.not_found")
+        .told("config.json")
+        .told(r#"{"runtimes":{"commands":{"agent":{"argv":["sh","-c","echo done"],"env":{}}}}}"#);
+    assert!(!scene.path("project").exists(), "nothing was done");
+    signal(&core, "-TERM");
+    end(core).ended(0);
 }
