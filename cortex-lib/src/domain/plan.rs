@@ -222,7 +222,7 @@ fn shape_problems(
     let mut keys = BTreeSet::new();
     for (at, task) in tasks.iter().enumerate() {
         let mut add = |field: &str, message: String| {
-            problems.push(Problem::new(format!("tasks[{at}].{field}"), message))
+            problems.push(Problem::new(format!("tasks[{at}].{field}"), message));
         };
         if !is_key(&task.key) {
             add(

@@ -60,7 +60,7 @@ impl Engine {
                 });
             }
             Some(shutdown) if how == Stop::AtOnce => {
-                (shutdown.how, shutdown.interrupts_until) = (how, until)
+                (shutdown.how, shutdown.interrupts_until) = (how, until);
             }
             Some(_) => {}
         }

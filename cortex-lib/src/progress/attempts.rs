@@ -105,7 +105,7 @@ impl WriteTx<'_> {
         let task = self.task(&before.task_id)?;
         let held_agent = before.state.holds_agent();
         let (attempt, changed) = self.step_attempt(before, &task.project_id, input, |attempt| {
-            note(attempt, input, report)
+            note(attempt, input, report);
         })?;
         if !changed {
             return Ok(attempt);

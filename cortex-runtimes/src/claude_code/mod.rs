@@ -3,10 +3,12 @@
 //! `wire` knows the messages, `map` what they mean (pure), `outcome` how turns end, `pump` runs a session,
 //! `launch` starts the program and `probe` looks whether it can start.
 
+mod closing;
 mod launch;
 mod map;
 mod mention;
 mod outcome;
+mod pipes;
 mod probe;
 mod pump;
 mod reset;

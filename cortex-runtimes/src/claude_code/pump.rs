@@ -16,14 +16,15 @@ use cortex_lib::limits::{SESSION_QUEUE_MAX, STDERR_TAIL_BYTES_MAX};
 use cortex_lib::port::{SessionEvent, Turn, TurnEnd};
 use cortex_lib::process::{Exit, Lines, Owned, Signal, Tail};
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
+use super::closing::{Closing, Stage};
 use super::map::{Conversation, Step};
 use super::mention::literal;
+use super::pipes::{next, text, write};
 use super::session::Command;
 use super::summary::one_line;
 use super::wire;
@@ -120,38 +121,6 @@ struct Finishing {
     leaves_nothing: bool,
     idle: bool,
     until: Instant,
-}
-
-/// An orderly end, in stages of rising force.
-struct Closing {
-    started: Instant,
-    grace: Duration,
-    stage: Stage,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
-    /// The turn that runs is interrupted.
-    Interrupt,
-    /// Nothing more is said: an idle CLI ends by itself.
-    Eof,
-    /// Ctrl-C: it ends its tools, also those in the background, and itself.
-    Sigint,
-    /// It ends at once and leaves its tools.
-    Sigterm,
-}
-
-impl Closing {
-    /// When the stage has had its time, in percent of the grace.
-    fn until(&self) -> Instant {
-        let percent = match self.stage {
-            Stage::Interrupt => 35,
-            Stage::Eof => 60,
-            Stage::Sigint => 80,
-            Stage::Sigterm => 95,
-        };
-        self.started + self.grace * percent / 100
-    }
 }
 
 impl Pump {
@@ -588,39 +557,6 @@ impl Pump {
 /// Answers a caller, who may have gone away in the meantime.
 fn tell<T>(caller: oneshot::Sender<T>, answer: T) {
     drop(caller.send(answer));
-}
-
-/// The next line; `None` at the end of the stream.
-async fn text<R: AsyncRead + Unpin>(lines: &mut Lines<R>) -> Option<String> {
-    match lines.next_line().await {
-        Ok(Some(line)) => {
-            if line.cut {
-                tracing::warn!("a line of Claude Code was too long and is cut");
-            }
-            Some(line.text)
-        }
-        Ok(None) => None,
-        Err(error) => {
-            tracing::debug!(%error, "a pipe of Claude Code broke");
-            None
-        }
-    }
-}
-
-/// Like [`text`]; without a stream it waits for ever.
-async fn next<R: AsyncRead + Unpin>(lines: &mut Option<&mut Lines<R>>) -> Option<String> {
-    match lines {
-        Some(lines) => text(lines).await,
-        None => future::pending().await,
-    }
-}
-
-/// Writes some of `bytes`. A closed pipe takes everything and keeps nothing; `None`: it broke.
-async fn write(stdin: &mut Option<ChildStdin>, bytes: &[u8]) -> Option<usize> {
-    match stdin {
-        Some(stdin) => stdin.write(bytes).await.ok().filter(|count| *count > 0),
-        None => Some(bytes.len()),
-    }
 }
 
 async fn wait_until(wake: Option<Instant>) {
