@@ -178,7 +178,7 @@ impl Config {
         }
     }
 
-    /// The runtimes it describes, and those of `extra` programs.
+    /// The runtimes it describes, and those of `extra` programs. An extra one goes before one of the same name.
     ///
     /// # Errors
     ///
@@ -186,7 +186,9 @@ impl Config {
     pub fn runtimes(&self, extra: Vec<CommandConfig>) -> Result<Vec<Arc<dyn Runtime>>> {
         let mut runtimes: Vec<Arc<dyn Runtime>> =
             vec![Arc::new(ClaudeCode::new(self.runtimes.claude_code.clone()))];
-        for command in self.commands().chain(extra) {
+        let names: Vec<_> = extra.iter().map(|program| program.name.clone()).collect();
+        let configured = self.commands().filter(|command| !names.contains(&command.name));
+        for command in configured.chain(extra) {
             runtimes.push(Arc::new(CommandRuntime::new(command)?));
         }
         Ok(runtimes)

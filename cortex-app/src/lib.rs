@@ -6,4 +6,5 @@ pub mod cli;
 pub mod config;
 pub mod door;
 mod log;
+mod run;
 pub mod signals;

@@ -55,7 +55,7 @@ pub const FREE_REPEATS_MAX: u8 = 5;
 /// Seconds that one attempt may take when its task does not say (seed).
 pub const TASK_TIMEOUT_SECS: u32 = 3_600;
 /// The wait for a quota when the runtime does not tell when it ends.
-pub const RATE_LIMIT_WAIT: Duration = Duration::from_secs(60);
+pub const RATE_LIMIT_WAIT: Duration = Duration::from_mins(1);
 /// A start waits this long for the runtime (seed).
 pub const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// An agent that has not let go of an ended turn by then is stopped (seed).
@@ -69,6 +69,8 @@ pub const INTERRUPT_GRACE: Duration = Duration::from_secs(10);
 pub const ENGINE_PASSES_MAX: usize = 16;
 /// Pipes of a program whose tree is gone are read this long: only something that escaped still holds them.
 pub const DRAIN_MAX: Duration = Duration::from_secs(1);
+/// The wait of the engine after a pass that failed.
+pub const ENGINE_RETRY_WAIT: Duration = Duration::from_secs(1);
 /// All of an orderly shutdown; then what is left is killed.
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(15);
 /// How long a runtime's health counts as known.

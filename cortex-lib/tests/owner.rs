@@ -25,13 +25,13 @@ fn main() {
 mod linux {
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::pin::Pin;
-    use std::process::{Child, Command, Stdio};
+    use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 
     use cortex_lib::process::{Program, sweep};
     use fs_err as fs;
 
-    use crate::trees::{self, KINDS, bash, lives, living, sleepers, soon, unique, until};
+    use crate::trees::{self, Foreign, KINDS, bash, lives, living, sleepers, soon, unique, until};
 
     /// The core that is killed, with and without owner.
     const CORE: &str = "core";
@@ -123,15 +123,16 @@ mod linux {
     }
 
     /// Starts a core with a program, and returns it with the program's pid.
-    fn core(role: &str, marker: &str, script: &str) -> (Child, u32) {
-        let mut core = Command::new("/proc/self/exe")
+    fn core(role: &str, marker: &str, script: &str) -> (Foreign, u32) {
+        let core = Command::new("/proc/self/exe")
             .args([role, marker, script])
             .env(OUTER_TOKEN, "outer")
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
+        let mut core = Foreign(core);
         let mut line = String::new();
-        BufReader::new(core.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(core.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
         (core, line.trim().parse().unwrap())
     }
 
@@ -172,11 +173,11 @@ mod linux {
             core(CORE, &unique(), &sleepers(&tag, "trap '' TERM; sleep 1000"));
         until("all sleep", || living(&tag).len() == KINDS.len()).await;
         let owner = parent(program);
-        core.kill().unwrap();
+        core.0.kill().unwrap();
         let killed = Instant::now();
         until("all gone", || living(&tag).is_empty() && !runs(program) && !runs(owner)).await;
         let took = killed.elapsed();
-        core.wait().unwrap();
+        core.0.wait().unwrap();
         assert!(took < Duration::from_secs(1), "it took {took:?}");
     }
 
@@ -196,9 +197,9 @@ mod linux {
         let (tag, marker) = (unique(), unique());
         let (mut core, program) = core(PLAIN_CORE, &marker, &sleepers(&tag, "sleep 1000; true"));
         until("all sleep", || living(&tag).len() == KINDS.len()).await;
-        assert_eq!(parent(program), core.id(), "there is no owner");
-        core.kill().unwrap();
-        core.wait().unwrap();
+        assert_eq!(parent(program), core.0.id(), "there is no owner");
+        core.0.kill().unwrap();
+        core.0.wait().unwrap();
         assert!(runs(program), "nobody ends it");
         assert_eq!(sweep([unique()]).await, 0);
         // The program, its five sleepers that can be told, and the last sleep.
@@ -218,14 +219,14 @@ mod linux {
                 let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap();
                 String::from_utf8(bytes).unwrap()
             };
-            assert!(environ(core.id()).contains(OUTER_TOKEN));
+            assert!(environ(core.0.id()).contains(OUTER_TOKEN));
             assert!(!environ(program).contains(OUTER_TOKEN), "{role}");
             if role == CORE {
                 assert!(!environ(parent(program)).contains(OUTER_TOKEN), "its owner");
                 assert!(!environ(program).contains("CORTEX_OWNER_PROCESS"));
             }
-            core.kill().unwrap();
-            core.wait().unwrap();
+            core.0.kill().unwrap();
+            core.0.wait().unwrap();
             for pid in trees::pids(&tag) {
                 Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap();
             }

@@ -1,6 +1,10 @@
 //! Drivers: what lets Cortex run coding agents. Each implements [`cortex_lib::port::Runtime`].
 #![warn(missing_docs, missing_debug_implementations, unreachable_pub)]
 
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
 mod claude_code;
 mod command;
 

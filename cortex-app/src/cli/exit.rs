@@ -17,6 +17,8 @@ pub enum Exit {
     NotFound,
     /// The thing is in a state that forbids it.
     Conflict,
+    /// As `cortex run` counts: it has codes of its own.
+    Run(u8),
 }
 
 impl Exit {
@@ -37,6 +39,7 @@ Exit codes:
             Self::Usage => 2,
             Self::NotFound => 3,
             Self::Conflict => 4,
+            Self::Run(code) => code,
         }
     }
 

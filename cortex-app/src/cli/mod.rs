@@ -11,6 +11,7 @@ mod find;
 mod global;
 mod project;
 pub mod reference;
+mod run;
 mod screen;
 mod serve;
 mod task;
@@ -40,6 +41,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(run::Run),
     Serve(serve::Serve),
     Project(project::Project),
     Agent(agent::Agent),
@@ -79,6 +81,7 @@ impl Command {
             Self::Config(command) => command.run(global, screen),
             Self::Token(command) => command.run(global, screen),
             Self::Completions(command) => command.run(screen),
+            Self::Run(command) => Ok(command.run(global).await),
         }
     }
 }

@@ -91,6 +91,7 @@ impl CommandDef {
         Code::PermissionDenied,
         Code::InvalidArguments,
         Code::CoreNotReady,
+        Code::CoreStopped,
         Code::StoreDiskFull,
         Code::StoreFailed,
         Code::Defect,

@@ -136,6 +136,18 @@ pub struct TaskSpec {
 }
 
 impl TaskSpec {
+    /// A task with the defaults: any agent, no dependencies, retries as the settings say.
+    pub fn new(key: impl Into<String>, description: impl Into<String>) -> Self {
+        Self { key: key.into(), description: description.into(), ..Self::default() }
+    }
+
+    /// The same, after the tasks with these keys.
+    #[must_use]
+    pub fn after<K: Into<String>>(mut self, keys: impl IntoIterator<Item = K>) -> Self {
+        self.depends_on.extend(keys.into_iter().map(Into::into));
+        self
+    }
+
     /// Whether each attempt gets a worktree of its own.
     pub fn isolated(&self) -> bool {
         self.requirements.contains(&Requirement::WorkspaceIsolation)
@@ -210,7 +222,7 @@ fn shape_problems(
     let mut keys = BTreeSet::new();
     for (at, task) in tasks.iter().enumerate() {
         let mut add = |field: &str, message: String| {
-            problems.push(Problem::new(format!("tasks[{at}].{field}"), message))
+            problems.push(Problem::new(format!("tasks[{at}].{field}"), message));
         };
         if !is_key(&task.key) {
             add(

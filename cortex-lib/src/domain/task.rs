@@ -496,7 +496,7 @@ mod tests {
         });
         assert_eq!(
             (seen.states.len(), seen.edges),
-            (1, 1),
+            (667, 9508),
             "the lifecycle changed: is that meant?"
         );
     }

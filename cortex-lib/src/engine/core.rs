@@ -1,6 +1,6 @@
 //! The handle to a running core: what callers, the endpoint and the engine itself share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -268,6 +268,7 @@ impl Core {
                 .collect(),
             sessions_max: self.settings().resources.max_active_processes,
             stopping: !matches!(self.state(), CoreState::Ready | CoreState::Starting),
+            dying: BTreeSet::new(),
         }
     }
 

@@ -42,10 +42,9 @@ impl HealthBoard {
 
     /// What is known now. Starts a check when that is too old.
     pub(crate) fn look(&self, runtime: &Arc<dyn Runtime>) -> KnownHealth {
-        let id = runtime.info().id.clone();
         let now = self.env.monotonic();
         let mut entries = self.lock();
-        let entry = entries.entry(id.clone()).or_default();
+        let entry = entries.entry(runtime.info().id.clone()).or_default();
         let fresh =
             entry.last.as_ref().is_some_and(|(_, _, at)| now.saturating_sub(*at) < HEALTH_TTL);
         let known = KnownHealth {

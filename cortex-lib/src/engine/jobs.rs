@@ -311,8 +311,8 @@ impl Engine {
 
     async fn verified(&mut self, id: &AttemptId, outcome: VerificationOutcome) -> Result<()> {
         let report = |commands: Vec<CommandReport>, message| AttemptReport {
-            commands,
             message,
+            commands,
             ..AttemptReport::default()
         };
         let (input, report) = match outcome {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::core::Core;
+use super::core::{Core, CoreState};
 use super::live::Live;
 use super::shutdown::Shutdown;
 use super::wake::{Job, Wake};
@@ -15,8 +15,8 @@ use crate::domain::schedule;
 use crate::domain::{Machine as _, agent::AgentDuty, turn::TurnDuty};
 use crate::error::{Code, Result};
 use crate::ids::SessionId;
-use crate::limits::{DISK_FULL_WAIT, ENGINE_PASSES_MAX};
-use crate::progress::AttemptReport;
+use crate::limits::{DISK_FULL_WAIT, ENGINE_PASSES_MAX, ENGINE_RETRY_WAIT};
+use crate::progress::{AttemptReport, BoardFacts};
 use crate::store::{Attempt, Timer, WriteTx};
 use crate::time::Timestamp;
 
@@ -52,10 +52,14 @@ impl Engine {
             changes.mark_unchanged();
             let due = match self.settle().await {
                 Ok(due) => due,
-                Err(error) => {
+                Err(error) if ends_the_engine(error.code()) => {
                     tracing::error!(code = %error.code(), "the engine cannot go on: {}", error.message());
                     self.abandon().await;
                     break;
+                }
+                Err(error) => {
+                    tracing::error!(code = %error.code(), "the engine tries again: {}", error.message());
+                    Some(self.core.store().steady().after(ENGINE_RETRY_WAIT))
                 }
             };
             if self.shutdown.as_ref().is_some_and(Shutdown::is_over) {
@@ -74,7 +78,7 @@ impl Engine {
                     // The core holds a sender for as long as the engine runs.
                     None => break,
                 },
-                changed = changes.changed() => if changed.is_err() { break },
+                more = changes.changed() => if more.is_err() { break },
                 () = pause(wait) => {}
             }
         }
@@ -121,10 +125,11 @@ impl Engine {
         })?;
         let now = self.core.env().monotonic();
         let limit = self.core.settings().stall_limit();
-        let stalls = self.live.values().filter_map(|live| live.pulse.stalls_at(limit));
-        let stall =
-            stalls.min().map(|at| steady.after(at.saturating_sub(now).max(Duration::from_secs(1))));
-        let shutdown = self.shutdown.as_ref().map(|shutdown| steady.after(shutdown.left(now)));
+        let running = self.running_attempts()?;
+        let stalls = running.iter().filter_map(|(_, live)| live.pulse.stalls_at(limit));
+        let stall = stalls.min().map(|at| steady.after(at.saturating_sub(now)));
+        let shutdown = self.shutdown.as_ref().and_then(|shutdown| shutdown.left(now));
+        let shutdown = shutdown.map(|left| steady.after(left));
         Ok([timer, held, stall, shutdown].into_iter().flatten().min())
     }
 
@@ -165,31 +170,27 @@ impl Engine {
         Ok(())
     }
 
+    /// Attempts whose turn runs in a session of this life.
+    fn running_attempts(&self) -> Result<Vec<(Attempt, &Live)>> {
+        let attempts = self.core.store().read(|tx| tx.live_attempts())?.into_iter();
+        let running = attempts.filter(|attempt| attempt.state == AttemptState::Running);
+        Ok(running
+            .filter_map(|attempt| self.live.get(&attempt.session_id).map(|live| (attempt, live)))
+            .collect())
+    }
+
     /// A turn that says nothing for too long is ended.
     async fn end_stalled_attempts(&mut self) -> Result<()> {
         let (now, limit) = (self.core.env().monotonic(), self.core.settings().stall_limit());
-        let stalled = |live: &Live| live.pulse.stalls_at(limit).is_some_and(|at| at <= now);
-        if !self.live.values().any(stalled) {
-            return Ok(());
-        }
-        let running: Vec<Attempt> = self.core.store().read(|tx| tx.live_attempts())?;
-        for attempt in running.into_iter().filter(|attempt| attempt.state == AttemptState::Running)
-        {
-            if !self.live.get(&attempt.session_id).is_some_and(stalled) {
-                continue;
-            }
-            let settings = self.core.settings();
+        let running = self.running_attempts()?;
+        let stalled = running
+            .into_iter()
+            .filter(|(_, live)| live.pulse.stalls_at(limit).is_some_and(|at| at <= now));
+        let stalled: Vec<_> = stalled.map(|(attempt, _)| attempt.id).collect();
+        for id in stalled {
             let message = Some(format!("it said nothing for {} s", limit.as_secs()));
-            self.record(move |tx| {
-                let report = AttemptReport { message: message.clone(), ..AttemptReport::default() };
-                stale_is_fine(tx.attempt_input(
-                    &attempt.id,
-                    AttemptInput::End(EndReason::Stalled),
-                    &report,
-                    &settings,
-                ))
-            })
-            .await?;
+            let report = AttemptReport { message, ..AttemptReport::default() };
+            self.tell_attempt(&id, AttemptInput::End(EndReason::Stalled), report).await?;
         }
         Ok(())
     }
@@ -267,7 +268,9 @@ impl Engine {
 
     /// Assigns what may start. The plan is made again inside the transaction: nothing can come between.
     async fn start_tasks(&mut self) -> Result<()> {
-        let facts = self.core.board_facts();
+        let dying =
+            self.live.iter().filter(|(_, live)| live.end.is_some()).map(|(id, _)| id.clone());
+        let facts = BoardFacts { dying: dying.collect(), ..self.core.board_facts() };
         let steady = self.core.store().steady();
         let plan = self.core.store().read(|tx| Ok(schedule::plan(&tx.board(&facts)?, steady)))?;
         if plan.starts.is_empty() {
@@ -290,7 +293,10 @@ impl Engine {
         loop {
             let again = fact.clone();
             match self.core.store().write(move |tx| again(tx)).await {
-                Err(error) if error.code() == Code::StoreDiskFull => {
+                Err(error)
+                    if error.code() == Code::StoreDiskFull
+                        && self.core.state() != CoreState::Stopping =>
+                {
                     tracing::warn!(
                         "the disk is full; trying again in {} s",
                         DISK_FULL_WAIT.as_secs()
@@ -301,6 +307,11 @@ impl Engine {
             }
         }
     }
+}
+
+/// Whether an error is of a kind that only the next open can settle.
+fn ends_the_engine(code: Code) -> bool {
+    matches!(code, Code::StoreFailed | Code::StoreCorrupt | Code::CoreStopped)
 }
 
 /// Tells that nothing runs any more. Whoever asked may have gone.

@@ -36,9 +36,9 @@ impl Shutdown {
         }
     }
 
-    /// How long until turns are not waited for any more.
-    pub(super) fn left(&self, now: Duration) -> Duration {
-        self.interrupts_until.saturating_sub(now)
+    /// How long until turns are not waited for any more. None: sessions are being closed.
+    pub(super) fn left(&self, now: Duration) -> Option<Duration> {
+        (!self.closing).then(|| self.interrupts_until.saturating_sub(now))
     }
 }
 
@@ -60,7 +60,7 @@ impl Engine {
                 });
             }
             Some(shutdown) if how == Stop::AtOnce => {
-                (shutdown.how, shutdown.interrupts_until) = (how, until)
+                (shutdown.how, shutdown.interrupts_until) = (how, until);
             }
             Some(_) => {}
         }

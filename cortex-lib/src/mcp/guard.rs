@@ -41,7 +41,7 @@ const VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version
 #[derive(Debug)]
 pub(super) enum Admitted {
     /// A message for the protocol; its caller is among the extensions.
-    Message(Request<Full<Bytes>>),
+    Message(Box<Request<Full<Bytes>>>),
     /// The question what the endpoint is, asked at this host.
     Metadata { host: String },
 }
@@ -77,7 +77,7 @@ impl Guard {
         let accept = HeaderValue::from_static("application/json, text/event-stream");
         head.headers.insert(ACCEPT, accept);
         head.extensions.insert(caller);
-        Ok(Admitted::Message(Request::from_parts(head, Full::new(body))))
+        Ok(Admitted::Message(Box::new(Request::from_parts(head, Full::new(body)))))
     }
 
     fn check_head(&self, head: &Parts) -> Result<Visitor, Refusal> {

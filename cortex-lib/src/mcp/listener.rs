@@ -147,7 +147,7 @@ impl Desk {
     async fn answer(&self, request: Request<Incoming>) -> Answer {
         match self.guard.admit(request).await {
             Ok(Admitted::Message(request)) => {
-                let answer = self.protocol.handle(request).await;
+                let answer = self.protocol.handle(*request).await;
                 if is_ours(&answer) { answer } else { foreign(answer).await }
             }
             Ok(Admitted::Metadata { host }) => metadata(&host),

@@ -24,8 +24,8 @@ pub(super) fn check(body: &[u8]) -> Result<(), String> {
     if !message.get("id").is_none_or(|id| id.is_string() || id.is_i64()) {
         return Err("`id` is neither a text nor an integer".into());
     }
-    if !message.get("params").is_none_or(|params| params.is_object() || params.is_array()) {
-        return Err("`params` is neither an object nor an array".into());
+    if !message.get("params").is_none_or(Value::is_object) {
+        return Err("`params` is not an object".into());
     }
     Ok(())
 }
@@ -68,7 +68,7 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "answer"),
             (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, "`id`"),
             (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, "`id`"),
-            (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":7}"#, "`params`"),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, "`params`"),
         ] {
             let problem = check(body.as_bytes()).unwrap_err();
             assert!(problem.contains(said), "{body}: {problem}");

@@ -42,8 +42,8 @@ pub struct McpOptions {
 pub struct McpServer {
     port: u16,
     user: watch::Sender<SecretHash>,
-    work: Supervisor,
     _ends_when_dropped: DropGuard,
+    work: Supervisor,
 }
 
 /// Serves the tools of `cortex` on 127.0.0.1.
@@ -70,8 +70,7 @@ async fn serve_catalogue(
     let listener = Listener::new(cortex.core(), port, current, catalogue, &work);
     work.spawn(listener.run(socket));
     tracing::info!(port, "MCP is served");
-    let _ends_when_dropped = work.stopping().drop_guard();
-    Ok(McpServer { port, user, work, _ends_when_dropped })
+    Ok(McpServer { port, user, _ends_when_dropped: work.stopping().drop_guard(), work })
 }
 
 fn cannot_listen(port: u16, error: &io::Error) -> Error {

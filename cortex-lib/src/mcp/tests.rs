@@ -1,6 +1,8 @@
 //! What only shows with tools and sessions of a test's own: who is who, and what becomes of a call whose caller
 //! leaves or whose tool breaks.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -33,7 +35,8 @@ impl Stage {
 }
 
 async fn pass(gate: &Semaphore) {
-    gate.acquire().await.unwrap().forget();
+    let permit = tokio::time::timeout(Duration::from_secs(30), gate.acquire()).await;
+    permit.expect("the gate opens").unwrap().forget();
 }
 
 /// Opens a gate when it is dropped, however that comes.

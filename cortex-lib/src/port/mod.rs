@@ -3,6 +3,8 @@
 
 mod host;
 mod runtime;
+#[cfg(feature = "testing")]
+mod scripted;
 mod session;
 mod verify;
 
@@ -10,6 +12,8 @@ pub use host::Host;
 pub use runtime::{
     Health, HealthReport, McpAccess, Opened, ProcessStrategy, Runtime, RuntimeInfo, SessionSpec,
 };
+#[cfg(feature = "testing")]
+pub use scripted::{Asked, Opening, Script, ScriptedHost, ScriptedRuntime, ScriptedWorld, Verdict};
 pub use session::{
     OutputKind, Session, SessionEvent, SessionFacts, ToolAnswer, ToolRequest, Turn, TurnEnd,
     TurnFailure, TurnOutcome,

@@ -54,6 +54,7 @@ pub struct Owned {
     stdin: Mutex<Option<ChildStdin>>,
     stdout: Mutex<Option<ChildStdout>>,
     stderr: Mutex<Option<ChildStderr>>,
+    /// Dropping it ends the tree: whoever watches it sees that nobody holds the other end.
     control: Control,
     progress: watch::Receiver<Progress>,
 }
@@ -145,12 +146,6 @@ impl Owned {
         let mut progress = self.progress.clone();
         let progress = progress.wait_for(|progress| seen(progress).is_some()).await.ok()?;
         seen(&progress)
-    }
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        self.control.end();
     }
 }
 

@@ -66,6 +66,24 @@ impl WriteTx<'_> {
         Ok(agent)
     }
 
+    /// Pauses a READY agent: its session takes nothing new.
+    ///
+    /// # Errors
+    ///
+    /// `agent.not_found`, `agent.state_conflict`.
+    pub fn pause_agent(&mut self, id: &AgentId) -> Result<Agent> {
+        self.step_agent(id, AgentInput::Pause, &Why::Because("pause"))
+    }
+
+    /// Lets a paused agent go on.
+    ///
+    /// # Errors
+    ///
+    /// `agent.not_found`, `agent.state_conflict`.
+    pub fn resume_agent(&mut self, id: &AgentId) -> Result<Agent> {
+        self.step_agent(id, AgentInput::Resume, &Why::Because("resume"))
+    }
+
     /// Notes that a session is open. Returns `None` when nobody waits for it any more: it is to be closed.
     pub fn session_opened(
         &mut self,

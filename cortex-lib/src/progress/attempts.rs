@@ -2,10 +2,13 @@
 
 use std::fmt::Write as _;
 
+use serde_json::json;
+
 use super::agents::TurnFailed;
 use super::turns::TurnOver;
 use crate::domain::agent::AgentInput;
 use crate::domain::attempt::{AttemptInput, AttemptState, Cause, EndReason, Outcome};
+use crate::domain::event::EventKind;
 use crate::domain::retry::backoff;
 use crate::domain::schedule::Hold;
 use crate::domain::task::{AttemptEnd, Evidence, Phase, TaskInput};
@@ -17,7 +20,7 @@ use crate::ids::{AgentId, AttemptId, TaskId, TurnId};
 use crate::limits::{RATE_LIMIT_WAIT, RELEASE_GRACE, RESULT_BYTES_MAX, TASK_TIMEOUT_SECS};
 use crate::settings::Settings;
 use crate::store::{
-    Attempt, AttemptFailure, AttemptResult, Decision, DecisionKind, HoldRow, TaskFailure,
+    Attempt, AttemptFailure, AttemptResult, Decision, DecisionKind, HoldRow, NewEvent, TaskFailure,
     TaskResult, Timer, VerificationRecord, VerificationStatus, Why, Workspace, WorkspaceKind,
     WriteTx,
 };
@@ -102,7 +105,7 @@ impl WriteTx<'_> {
         let task = self.task(&before.task_id)?;
         let held_agent = before.state.holds_agent();
         let (attempt, changed) = self.step_attempt(before, &task.project_id, input, |attempt| {
-            note(attempt, input, report)
+            note(attempt, input, report);
         })?;
         if !changed {
             return Ok(attempt);
@@ -112,6 +115,16 @@ impl WriteTx<'_> {
             self.add_agent_usage(&attempt.agent_id, report.usage)?;
             let release = AgentInput::Release(attempt.id.clone());
             self.step_agent(&attempt.agent_id, release, &Why::Because("task over"))?;
+        }
+        if let Some(record) = attempt.verification.as_ref().filter(|_| ends_verification(input)) {
+            let data =
+                json!({ "execution_id": attempt.id, "task_id": task.id, "status": record.status });
+            self.emit(NewEvent {
+                kind: EventKind::VerificationEnded,
+                project_id: Some(task.project_id.clone()),
+                agent_id: None,
+                data,
+            })?;
         }
         match attempt.state {
             AttemptState::Starting | AttemptState::Running | AttemptState::Halting(_) => {}
@@ -199,6 +212,16 @@ impl WriteTx<'_> {
         }
         Ok(())
     }
+}
+
+fn ends_verification(input: AttemptInput) -> bool {
+    matches!(
+        input,
+        AttemptInput::VerificationPassed
+            | AttemptInput::VerificationFailed
+            | AttemptInput::VerificationUnavailable
+            | AttemptInput::VerificationHalted
+    )
 }
 
 /// Writes what is known into the attempt.
@@ -294,8 +317,8 @@ pub(crate) fn last_failure_text(attempts: &[Attempt]) -> Option<String> {
     let last = attempts.iter().rev().find(|attempt| attempt.state.is_over())?;
     let (AttemptState::Over(Outcome::Failed(cause)), Some(failure)) = (last.state, &last.failure)
     else {
-        let lost = matches!(last.state, AttemptState::Over(Outcome::Lost));
-        return lost.then(|| {
+        let was_lost = matches!(last.state, AttemptState::Over(Outcome::Lost));
+        return was_lost.then(|| {
             "It was interrupted by a crash; parts of the work may be done already. Look before you begin.".to_owned()
         });
     };

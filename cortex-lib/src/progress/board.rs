@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::domain::agent::AgentStatus;
 use crate::domain::capability::Capability;
 use crate::domain::objective::FlowState;
 use crate::domain::schedule::{AgentCard, Board, TaskCard};
 use crate::domain::task::{Phase, TaskStatus};
 use crate::error::Result;
-use crate::ids::{RuntimeId, TaskId};
+use crate::ids::{RuntimeId, SessionId, TaskId};
 use crate::store::{Agent, Objective, ReadTx, Task};
 
 /// What the store does not know.
@@ -19,6 +20,8 @@ pub struct BoardFacts {
     pub sessions_max: u32,
     /// Whether the core is on its way down.
     pub stopping: bool,
+    /// Sessions that died and are being cleaned up: their agents take nothing new.
+    pub dying: BTreeSet<SessionId>,
 }
 
 impl ReadTx<'_> {
@@ -98,9 +101,10 @@ fn task_card(
 }
 
 fn agent_card(agent: Agent, facts: &BoardFacts) -> AgentCard {
+    let dying = agent.state.session().is_some_and(|session| facts.dying.contains(session));
     AgentCard {
         in_turn: agent.state.direct_turn().is_some(),
-        status: agent.state.status(),
+        status: if dying { AgentStatus::Crashed } else { agent.state.status() },
         capabilities: facts.capabilities.get(&agent.runtime_id).cloned().unwrap_or_default(),
         id: agent.id,
         project_id: agent.project_id,

@@ -268,6 +268,7 @@ impl WriteTx<'_> {
     /// # Errors
     ///
     /// `agent.not_found`, `agent.state_conflict`.
+    #[expect(clippy::needless_pass_by_value, reason = "an input is spent by the step it makes")]
     pub(crate) fn step_agent(
         &mut self,
         id: &AgentId,

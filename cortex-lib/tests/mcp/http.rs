@@ -54,13 +54,9 @@ impl Request {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        let mut head = format!("{}\r\n", self.line);
-        for (name, value) in &self.headers {
-            head += &format!("{name}: {value}\r\n");
-        }
-        let mut bytes = (head + "\r\n").into_bytes();
-        bytes.extend(&self.body);
-        bytes
+        let fields = self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
+        let head = format!("{}\r\n{}\r\n", self.line, fields.collect::<String>());
+        [head.as_bytes(), &self.body].concat()
     }
 
     /// Sends it and reads the answer to its end.
@@ -75,7 +71,7 @@ impl Request {
 pub async fn read(mut stream: TcpStream) -> Answer {
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).await.unwrap();
-    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("a head");
+    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
     let head = std::str::from_utf8(&bytes[..end]).unwrap().to_owned();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     Answer { status, head, body: bytes[end + 4..].to_vec() }

@@ -56,6 +56,7 @@ fn credentials(served: &Served) -> Vec<Row> {
     let ping = served.post(PING);
     let with = |credential: String| ping.clone().with("Authorization", credential);
     let token = served.token.expose();
+    let (beginning, _) = token.split_at(20);
     let get = |method: &str| served.post("").line(method, "/mcp").without("Content-Length");
     let missing = Some(Code::AuthMissing);
     let invalid = Some(Code::AuthInvalid);
@@ -63,7 +64,7 @@ fn credentials(served: &Served) -> Vec<Row> {
     vec![
         ("no credential", ping.clone().without("Authorization"), 401, missing),
         ("another token", with("Bearer cortex_user_00".into()), 401, invalid),
-        ("the beginning of the token", with(format!("Bearer {}", &token[..20])), 401, invalid),
+        ("the beginning of the token", with(format!("Bearer {beginning}")), 401, invalid),
         ("another scheme", with(format!("Basic {token}")), 401, invalid),
         ("an empty credential", with("Bearer ".into()), 401, invalid),
         ("two credentials", ping.clone().and("Authorization", "Bearer x"), 401, invalid),
@@ -84,7 +85,7 @@ fn bodies(served: &Served) -> Vec<Row> {
     let sent = |body: &str| served.post(body);
     let chunked = ping.clone().without("Content-Length").with("Transfer-Encoding", "chunked");
     let full =
-        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","x":"{}"}}"#, "x".repeat(1_048_524));
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","x":"{}"}}"#, "x".repeat(1_048_529));
     assert_eq!(full.len(), 1024 * 1024);
     let media = Some(Code::HttpUnsupportedMediaType);
     vec![
@@ -104,6 +105,12 @@ fn bodies(served: &Served) -> Vec<Row> {
         ("another JSON-RPC", sent(r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#), 400, bad),
         ("no method", sent(r#"{"jsonrpc":"2.0","id":1}"#), 400, bad),
         ("null as id", sent(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#), 400, bad),
+        (
+            "a list of parameters",
+            sent(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#),
+            400,
+            bad,
+        ),
         ("an answer", sent(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), 400, bad),
         ("an old version", version("2024-11-05"), 400, bad),
         ("a new version", version("2031-01-01"), 400, bad),

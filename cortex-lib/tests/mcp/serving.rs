@@ -91,6 +91,27 @@ async fn one_connection_carries_many_requests() {
     assert_eq!(http::read(stream).await.status, 200);
 }
 
+#[tokio::test]
+async fn a_body_that_does_not_come_is_not_waited_for() {
+    let served = Served::open().await;
+    // From here on the deadlines pass as soon as nothing else happens.
+    tokio::time::pause();
+    let answer = served.send(served.post("").with("Content-Length", "7")).await;
+    assert_eq!(
+        (answer.status, answer.json()["error"]["code"].as_str()),
+        (408, Some("http.timeout"))
+    );
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_come_is_not_waited_for() {
+    let served = Served::open().await;
+    tokio::time::pause();
+    let mut stream = TcpStream::connect(("127.0.0.1", served.port())).await.unwrap();
+    stream.write_all(b"POST /mcp HTTP/1.1\r\nHost: ").await.unwrap();
+    assert_eq!(stream.read_to_end(&mut Vec::new()).await.unwrap(), 0);
+}
+
 #[test]
 fn the_endpoint_is_on_unless_it_is_switched_off() {
     let default: McpSettings = serde_json::from_str("{}").unwrap();

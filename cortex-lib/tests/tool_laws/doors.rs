@@ -9,7 +9,8 @@ use crate::fake::{self, Channel, CreateObjective, ListThings, PostMessage, PutRu
 use crate::generate;
 
 async fn refused(name: &str, args: Value) -> Vec<String> {
-    let error = fake::cx(Caller::User, true).call_operator_json(name, args).await.unwrap_err();
+    let error =
+        fake::cx(Caller::User, true).await.call_operator_json(name, args).await.unwrap_err();
     assert_eq!(error.code(), Code::InvalidArguments);
     error.problems().iter().map(ToString::to_string).collect()
 }
@@ -94,7 +95,7 @@ async fn a_value_with_several_forms_is_refused_for_the_form_that_was_meant() {
 
 #[tokio::test]
 async fn absent_arguments_are_an_empty_object_and_nothing_else_is() {
-    let cx = fake::cx(Caller::User, true);
+    let cx = fake::cx(Caller::User, true).await;
     let empty = cx.call_json("list_things", json!({})).await.unwrap();
     assert_eq!(cx.call_json("list_things", Value::Null).await.unwrap(), empty);
     for args in [json!([]), json!("{}"), json!(0)] {
@@ -106,7 +107,7 @@ async fn absent_arguments_are_an_empty_object_and_nothing_else_is() {
 
 #[tokio::test]
 async fn null_for_an_optional_field_is_absence() {
-    let cx = fake::cx(Caller::User, true);
+    let cx = fake::cx(Caller::User, true).await;
     let task = json!({
         "key": "a", "description": "x", "priority": null, "depends_on": null,
         "timeout_secs": 30.0, "max_retries": null, "share": null, "labels": null,
@@ -126,7 +127,7 @@ async fn null_for_an_optional_field_is_absence() {
 
 #[tokio::test]
 async fn null_clears_where_it_is_said_to() {
-    let cx = fake::cx(Caller::User, true);
+    let cx = fake::cx(Caller::User, true).await;
     for (fields, model) in [
         (json!({ "name": "n" }), "kept"),
         (json!({ "model": null }), "cleared"),
@@ -172,7 +173,7 @@ async fn a_flood_of_problems_is_cut() {
 
 #[tokio::test]
 async fn what_a_caller_made_up_is_not_repeated_at_length() {
-    let cx = fake::cx(Caller::User, true);
+    let cx = fake::cx(Caller::User, true).await;
     let long = "x".repeat(100_000);
     let error = cx.call_json(&long, json!({})).await.unwrap_err();
     assert_eq!(error.code(), Code::ToolNotFound);
@@ -183,7 +184,7 @@ async fn what_a_caller_made_up_is_not_repeated_at_length() {
 
 #[tokio::test]
 async fn a_rust_caller_meets_the_same_bounds() {
-    let cx = fake::cx(Caller::User, true);
+    let cx = fake::cx(Caller::User, true).await;
     let call = CreateObjective { title: "x".repeat(300), tasks: Vec::new() };
     let json = serde_json::to_value(&call).unwrap();
     let typed = cx.call(call).await.unwrap_err();
@@ -197,7 +198,7 @@ async fn the_checks_come_in_one_order() {
     let (worker, user) = (fake::session(SessionKind::Agent), Caller::User);
     let (bad, good) = (json!({ "title": 1 }), json!({ "title": "t", "tasks": [] }));
     let call = async |caller: &Caller, ready, name, args: &Value| {
-        code(fake::cx(caller.clone(), ready).call_json(name, args.clone()).await)
+        code(fake::cx(caller.clone(), ready).await.call_json(name, args.clone()).await)
     };
     assert_eq!(call(&worker, false, "nope", &bad).await, Code::ToolNotFound);
     assert_eq!(call(&worker, false, "create_objective", &bad).await, Code::PermissionDenied);
@@ -207,7 +208,7 @@ async fn the_checks_come_in_one_order() {
     let bad = || CreateObjective { title: String::new(), tasks: Vec::new() };
     let good = || CreateObjective { title: "t".into(), tasks: Vec::new() };
     let call = async |caller: &Caller, ready, command| {
-        code(fake::cx(caller.clone(), ready).call(command).await)
+        code(fake::cx(caller.clone(), ready).await.call(command).await)
     };
     assert_eq!(call(&worker, false, bad()).await, Code::PermissionDenied);
     assert_eq!(call(&user, false, bad()).await, Code::InvalidArguments);
@@ -217,9 +218,10 @@ async fn the_checks_come_in_one_order() {
 #[tokio::test]
 async fn reading_needs_no_ready_core() {
     let caller = fake::session(SessionKind::Hook);
-    let things = fake::cx(caller, false).call(ListThings {}).await.unwrap();
+    let things = fake::cx(caller, false).await.call(ListThings {}).await.unwrap();
     assert_eq!(things.project_id.unwrap().as_str(), "p1");
-    let things = fake::cx(Caller::User, false).call_json("list_things", Value::Null).await.unwrap();
+    let things =
+        fake::cx(Caller::User, false).await.call_json("list_things", Value::Null).await.unwrap();
     assert_eq!(things, json!({ "project_id": null, "caller": "the user" }));
 }
 
@@ -235,7 +237,8 @@ async fn each_caller_may_give_its_commands_and_no_others() {
         ("create_objective", [true, false, false, false]),
     ] {
         for (caller, may) in callers.iter().zip(may) {
-            let answer = fake::cx(caller.clone(), true).call_json(name, json!({ "?": 1 })).await;
+            let answer =
+                fake::cx(caller.clone(), true).await.call_json(name, json!({ "?": 1 })).await;
             let want = if may { Code::InvalidArguments } else { Code::PermissionDenied };
             assert_eq!(code(answer), want, "{name} by {caller}");
         }
@@ -245,11 +248,11 @@ async fn each_caller_may_give_its_commands_and_no_others() {
 #[tokio::test]
 async fn operator_commands_are_behind_their_own_door() {
     let args = json!({ "subject": { "kind": "all" } });
-    let user = fake::cx(Caller::User, true);
+    let user = fake::cx(Caller::User, true).await;
     assert_eq!(code(user.call_json("put_rule", args.clone()).await), Code::ToolNotFound);
     user.call_operator_json("put_rule", args.clone()).await.unwrap();
     user.call_operator_json("list_things", json!({})).await.unwrap();
-    let orchestrator = fake::cx(fake::session(SessionKind::Orchestrator), true);
+    let orchestrator = fake::cx(fake::session(SessionKind::Orchestrator), true).await;
     for name in ["put_rule", "list_things"] {
         let answer = orchestrator.call_operator_json(name, args.clone()).await;
         assert_eq!(code(answer), Code::PermissionDenied);
@@ -258,7 +261,7 @@ async fn operator_commands_are_behind_their_own_door() {
 
 #[tokio::test]
 async fn every_error_that_leaves_is_tied_to_the_log() {
-    let cx = fake::cx(Caller::User, true);
+    let cx = fake::cx(Caller::User, true).await;
     let broken = CreateObjective { title: "broken".into(), tasks: Vec::new() };
     let errors: [Error; 4] = [
         cx.call_json("nope", json!({})).await.unwrap_err(),
@@ -276,15 +279,13 @@ async fn every_error_that_leaves_is_tied_to_the_log() {
 
 #[tokio::test]
 async fn a_command_that_no_table_lists_does_not_run() {
-    let core =
-        cortex_lib::engine::Core::new(std::sync::Arc::new(cortex_lib::env::SystemEnv::new()), true);
-    let cx = cortex_lib::api::Cx::new(Caller::User, core);
-    assert_eq!(code(cx.call(ListThings {}).await), Code::Defect);
+    let (cortex, _dir) = fake::core(true).await;
+    assert_eq!(code(cortex.as_user().call(ListThings {}).await), Code::Defect);
 }
 
 #[tokio::test]
 async fn a_choice_is_a_type_in_rust() {
-    let cx = fake::cx(fake::session(SessionKind::Agent), true);
+    let cx = fake::cx(fake::session(SessionKind::Agent), true).await;
     let channel = Channel::Objective(cortex_lib::ids::ObjectiveId::new("o1"));
     cx.call(PostMessage { channel: channel.clone(), body: "x".into() }).await.unwrap();
     let error = cx.call(PostMessage { channel, body: String::new() }).await.unwrap_err();
@@ -296,7 +297,7 @@ async fn a_choice_is_a_type_in_rust() {
 async fn answers_and_failures_meet_the_published_schema() {
     let task = json!({ "key": "a", "description": "x", "priority": "low", "labels": { "n": 1 } });
     let args = json!({ "title": "t", "tasks": [task] });
-    let cx = fake::cx(Caller::User, true);
+    let cx = fake::cx(Caller::User, true).await;
     let answer = cx.call_json("create_objective", args).await.unwrap();
     let error = cx.call_json("create_objective", json!({})).await.unwrap_err();
     let failure = json!({ "error": error.to_wire() });
@@ -318,8 +319,8 @@ async fn answers_and_failures_meet_the_published_schema() {
 /// What both doors answer to the same arguments, of the right types but of any size.
 fn compare_doors<C: Command>() {
     let def = fake::CATALOGUE.iter().find(|def| def.name == C::NAME).unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let cx = fake::cx(Caller::User, true);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let cx = runtime.block_on(fake::cx(Caller::User, true));
     let refused = std::cell::Cell::new(0);
     let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     let args = generate::admitted(&generate::unbounded(def.input_schema()));

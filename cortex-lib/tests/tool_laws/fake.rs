@@ -1,17 +1,22 @@
 //! Commands that do nothing but show every shape of arguments.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
+use cortex_lib::Cortex;
 use cortex_lib::api::{
     Access, Caller, Catalogue, Command, CommandDef, Cx, Effect, Granted, SessionCaller,
     SessionKind, Tool, ToolDef, one_of, present,
 };
-use cortex_lib::engine::Core;
 use cortex_lib::env::SystemEnv;
 use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::ids::{AgentId, ObjectiveId, ProjectId, SessionId};
+use cortex_lib::port::{ScriptedHost, ScriptedWorld};
+use cortex_lib::store::{NoFaults, Store, StoreOptions};
+use futures_util::FutureExt as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
 
 pub static TOOLS: [ToolDef; 4] = [
     ToolDef::of::<ListThings>(),
@@ -24,10 +29,39 @@ pub static OPERATOR: [CommandDef; 1] = [CommandDef::of::<PutRule>()];
 
 pub const CATALOGUE: Catalogue = Catalogue { tools: &TOOLS, operator: &OPERATOR };
 
+/// A door to a core of its own.
+pub struct Door {
+    cx: Cx,
+    _dir: TempDir,
+}
+
+impl Deref for Door {
+    type Target = Cx;
+
+    fn deref(&self) -> &Cx {
+        &self.cx
+    }
+}
+
+/// A core that is `ready` for changes, or on its way down.
+pub async fn core(ready: bool) -> (Cortex, TempDir) {
+    let dir = TempDir::new().unwrap();
+    let options = StoreOptions { env: Arc::new(SystemEnv::new()), events_kept: 1_000 };
+    let path = dir.path().join("cortex.db");
+    let store = Store::open_inline(&path, options, Arc::new(NoFaults)).unwrap();
+    let host = Arc::new(ScriptedHost::new(&ScriptedWorld::new()));
+    let cortex = Cortex::builder(dir.path()).open_on(store, host).await.unwrap();
+    if !ready {
+        // Nobody waits for the end, so it stays on its way.
+        assert!(cortex.shutdown().now_or_never().is_none(), "it was down at once");
+    }
+    (cortex, dir)
+}
+
 /// Lets `caller` give the fake commands to a core that is `ready` for changes.
-pub fn cx(caller: Caller, ready: bool) -> Cx {
-    let core = Core::new(Arc::new(SystemEnv::new()), ready);
-    Cx::with_catalogue(caller, core, CATALOGUE)
+pub async fn cx(caller: Caller, ready: bool) -> Door {
+    let (cortex, dir) = core(ready).await;
+    Door { cx: Cx::with_catalogue(caller, cortex.core().clone(), CATALOGUE), _dir: dir }
 }
 
 pub fn session(kind: SessionKind) -> Caller {

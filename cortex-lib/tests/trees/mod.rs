@@ -93,8 +93,8 @@ pub async fn output(owned: &Owned) -> Vec<u8> {
     bytes
 }
 
-/// A process that is none of ours.
-pub struct Foreign(Child);
+/// A process that is not owned. It ends with its claim, also when that does not hold.
+pub struct Foreign(pub Child);
 
 impl Foreign {
     pub fn sleep(number: &str) -> Self {

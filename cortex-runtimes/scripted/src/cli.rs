@@ -5,12 +5,9 @@ use std::error::Error;
 use std::fmt;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use sha2::{Digest as _, Sha256};
-
-use crate::offline;
+use crate::first_use::{self, NpmPackages};
 
 /// Set to `1`, a missing CLI fails the tests that need it instead of skipping them.
 pub const REQUIRE: &str = "CORTEX_REQUIRE_CLIS";
@@ -38,7 +35,7 @@ impl Error for MissingCli {}
 /// The native executable of the pinned Claude Code, installed by `npm ci` on first use.
 ///
 /// It lies in `clis/` of the target folder, under the hash of the lock file. Several processes may
-/// ask at once. Inside [`offline::enter`] there is no registry, so ask before that.
+/// ask at once. Inside [`offline::enter`](crate::offline::enter) there is no registry, so ask before that.
 pub fn claude_code() -> Result<PathBuf, MissingCli> {
     static FOUND: OnceLock<Result<PathBuf, MissingCli>> = OnceLock::new();
     let find = || {
@@ -53,13 +50,13 @@ pub fn claude_code_version() -> String {
     version(CLAUDE_CODE)
 }
 
-/// Says loudly that a test is skipped for want of a CLI and returns nothing, or hands on the CLI.
+/// Says loudly that a test is skipped for want of a program and returns nothing, or hands on the program.
 ///
 /// # Panics
 ///
-/// When the CLI is missing and [`REQUIRE`] is `1`.
-#[expect(clippy::panic, reason = "a CLI that is required and missing fails the test that asks")]
-pub fn require(found: Result<PathBuf, MissingCli>) -> Option<PathBuf> {
+/// When it is missing and [`REQUIRE`] is `1`.
+#[expect(clippy::panic, reason = "a program that is required and missing fails the test that asks")]
+pub fn require(found: Result<PathBuf, impl fmt::Display>) -> Option<PathBuf> {
     match found {
         Ok(path) => Some(path),
         Err(missing) if std::env::var_os(REQUIRE).is_some_and(|value| value == "1") => {
@@ -99,71 +96,10 @@ fn claude_code_in(root: &Path) -> Option<PathBuf> {
 
 /// Finds a CLI in the installed folder, and installs that first when it is not there.
 fn provide(find: impl Fn(&Path) -> Option<PathBuf>) -> Result<PathBuf, String> {
-    let clis = target_dir()?.join("clis");
-    let root = clis.join(lock_hash());
-    if let Some(path) = find(&root) {
-        return Ok(path);
-    }
-    if offline::is_inside() {
-        return Err(format!("{} lacks it, and there is no network here", root.display()));
-    }
-    let text = |error: io::Error| error.to_string();
-    fs_err::create_dir_all(&clis).map_err(text)?;
-    // Whoever comes second waits here and then finds the work done. The lock ends with the file.
-    let guard = fs_err::File::create(root.with_extension("lock")).map_err(text)?;
-    guard.file().lock().map_err(text)?;
-    if find(&root).is_none() {
-        install(&root).map_err(text)?;
-    }
+    let packages = NpmPackages { package: PACKAGE, lock: LOCK, npmrc: NPMRC };
+    let root = first_use::folder("clis", LOCK, |partial| packages.install(partial))?;
     find(&root)
         .ok_or_else(|| format!("npm ci put no program for this platform into {}", root.display()))
-}
-
-/// Fills a folder beside the final one and renames it, so that the final one is always whole.
-fn install(root: &Path) -> io::Result<()> {
-    let partial = root.with_extension("partial");
-    for stale in [partial.as_path(), root] {
-        if stale.exists() {
-            fs_err::remove_dir_all(stale)?;
-        }
-    }
-    fs_err::create_dir_all(&partial)?;
-    fs_err::write(partial.join("package.json"), PACKAGE)?;
-    fs_err::write(partial.join("package-lock.json"), LOCK)?;
-    fs_err::write(partial.join(".npmrc"), NPMRC)?;
-    // The packages are native programs; their install scripts only move a file for npm's own use.
-    let npm = if cfg!(windows) { "npm.cmd" } else { "npm" };
-    let ran = Command::new(npm)
-        .args(["ci", "--ignore-scripts", "--include=optional", "--no-audit", "--no-fund"])
-        .current_dir(&partial)
-        .stdin(Stdio::null())
-        .output();
-    let ran = ran.map_err(|error| {
-        io::Error::new(
-            error.kind(),
-            format!("{npm} does not run ({error}); install Node.js with npm"),
-        )
-    })?;
-    if !ran.status.success() {
-        let said = String::from_utf8_lossy(&ran.stderr);
-        return Err(io::Error::other(format!("npm ci failed ({}): {}", ran.status, said.trim())));
-    }
-    fs_err::rename(&partial, root)
-}
-
-fn lock_hash() -> String {
-    let hash = Sha256::digest(LOCK);
-    hash.iter().take(8).fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
-}
-
-/// The target folder that this test was built into: the nearest one above it that cargo marked.
-fn target_dir() -> Result<PathBuf, String> {
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    program
-        .ancestors()
-        .find(|folder| folder.join("CACHEDIR.TAG").is_file())
-        .map(Path::to_owned)
-        .ok_or_else(|| format!("{} lies in no target folder of cargo", program.display()))
 }
 
 #[cfg(test)]

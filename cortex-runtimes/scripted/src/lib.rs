@@ -3,8 +3,8 @@
 //!
 //! A test writes a [`Script`], starts [`ScriptedAnthropic`] with it, gives the CLI a fresh
 //! [`CliHome`] whose environment points at that server, and asks the server afterwards what it was
-//! sent. [`cli`] provides the pinned CLIs, [`offline`] a network without a way out and [`suite`] the
-//! main function that such a test needs.
+//! sent. [`cli`] provides the pinned CLIs, [`first_use`] what else comes from a registry, [`offline`] a
+//! network without a way out and [`suite`] the main function that such a test needs.
 //!
 //! # Examples
 //!
@@ -26,6 +26,7 @@ mod anthropic;
 mod api;
 mod choose;
 pub mod cli;
+pub mod first_use;
 mod home;
 pub mod offline;
 mod record;

@@ -60,9 +60,19 @@ const MCP_TOOLS: &str = "mcp__cortex__*";
 /// What an agent may read with.
 const READING_TOOLS: [&str; 3] = ["Glob", "Grep", "Read"];
 
-/// When and where an agent works is Cortex's to say: no timers of its own, no leaving of the folder.
+/// When and where an agent works is Cortex's to say: no timers of its own, nothing that goes on when the
+/// turn has ended, no leaving of the folder.
 const WITHHELD_TOOLS: &str =
-    "CronCreate,CronDelete,CronList,ScheduleWakeup,EnterWorktree,ExitWorktree";
+    "CronCreate,CronDelete,CronList,ScheduleWakeup,Monitor,Workflow,EnterWorktree,ExitWorktree";
+
+/// What the CLI is told by variables, unless the configuration says otherwise.
+const VARIABLES: [(&str, &str); 3] = [
+    ("CLAUDE_CODE_MAX_RETRIES", API_RETRIES),
+    ("CLAUDE_CODE_DISABLE_CRON", "1"),
+    // Else sub-agents work in the background: the turn ends with "it still runs", and the result comes in a turn that
+    // nobody asked for. One turn, one result: all of its work is in it.
+    ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
+];
 
 /// How a session is confined, if it is: the tools that the agent may be offered.
 pub(super) fn offered(spec: &SessionSpec) -> Option<BTreeSet<String>> {
@@ -93,17 +103,39 @@ pub(super) fn program(
             let allowed = format!("mcp__{MCP_SERVER}");
             ["--mcp-config".into(), file.into(), "--allowedTools".into(), OsString::from(allowed)]
         }));
-    let program = Program::new(argv, &spec.cwd, spec.session_id.as_str());
-    let mut program = environment(program, config)
-        .env("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1")
-        .env("CLAUDE_CODE_DISABLE_CRON", "1");
-    if !config.env.contains_key("CLAUDE_CODE_MAX_RETRIES") {
-        program = program.env("CLAUDE_CODE_MAX_RETRIES", API_RETRIES);
+    let mut program = Program::new(argv, &spec.cwd, spec.session_id.as_str());
+    for (name, value) in VARIABLES {
+        program = program.env(name, value);
     }
+    program = environment(program, config).env("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1");
     if let Some(mcp) = &spec.mcp {
-        program = program.env("CORTEX_MCP_TOKEN", mcp.token.expose());
+        let past_proxy = past_proxy(config);
+        program = program
+            .env("CORTEX_MCP_TOKEN", mcp.token.expose())
+            .env("NO_PROXY", &past_proxy)
+            .env("no_proxy", &past_proxy);
     }
     Ok(program)
+}
+
+/// The hosts that are reached without a proxy, with this machine among them: else the CLI sends the credential of the
+/// session to the proxy.
+fn past_proxy(config: &ClaudeCodeConfig) -> String {
+    let hosts = ["NO_PROXY", "no_proxy"].into_iter().find_map(|name| setting(config, name));
+    match hosts.as_deref().map(str::trim) {
+        None | Some("") => LOCAL_HOSTS.to_owned(),
+        Some(hosts) => format!("{hosts},{LOCAL_HOSTS}"),
+    }
+}
+
+const LOCAL_HOSTS: &str = "127.0.0.1,localhost";
+
+/// A variable as the CLI will see it: configured or inherited.
+fn setting(config: &ClaudeCodeConfig, name: &str) -> Option<String> {
+    config.env.get(name).cloned().or_else(|| {
+        let (_, value) = inherited().find(|(inherited, _)| inherited == name)?;
+        value.into_string().ok()
+    })
 }
 
 fn arguments(config: &ClaudeCodeConfig, spec: &SessionSpec, native: &str) -> Vec<OsString> {
@@ -146,15 +178,10 @@ fn arguments(config: &ClaudeCodeConfig, spec: &SessionSpec, native: &str) -> Vec
 /// The model is always named: a resumed session without one falls back to a smaller context window. `default` is
 /// what the account gets by itself.
 fn model(config: &ClaudeCodeConfig, spec: &SessionSpec) -> String {
-    let configured = || config.env.get("ANTHROPIC_MODEL").cloned();
-    let inherited = || {
-        let (_, model) = inherited().find(|(name, _)| name == "ANTHROPIC_MODEL")?;
-        model.into_string().ok()
-    };
     let named = |model: &String| !model.trim().is_empty();
     spec.model
         .clone()
-        .or_else(|| configured().or_else(inherited))
+        .or_else(|| setting(config, "ANTHROPIC_MODEL"))
         .filter(named)
         .unwrap_or_else(|| DEFAULT_MODEL.to_owned())
 }
@@ -166,7 +193,7 @@ pub(super) const DEFAULT_MODEL: &str = "default";
 /// configuration sets.
 pub(super) fn environment(mut program: Program, config: &ClaudeCodeConfig) -> Program {
     for (name, _) in inherited() {
-        if is_foreign(&name) {
+        if is_foreign(&name) && !program.env.contains_key(&name) {
             program = program.remove_env(name);
         }
     }
@@ -304,6 +331,13 @@ mod tests {
             let mode = fs_err::metadata(file).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
+    }
+
+    #[test]
+    fn the_endpoint_is_reached_past_a_proxy() {
+        let hosts = past_proxy(&config(&[("NO_PROXY", "intern.example")]));
+        assert_eq!(hosts, "intern.example,127.0.0.1,localhost");
+        assert_eq!(past_proxy(&config(&[("NO_PROXY", "")])), "127.0.0.1,localhost");
     }
 
     #[test]

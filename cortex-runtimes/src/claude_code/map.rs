@@ -4,7 +4,7 @@
 //! # Whose result is it?
 //!
 //! The CLI starts turns by itself when work in the background ends, and it may take a message of ours into such a
-//! turn. So a result counts as ours when it names no other origin, or when the CLI echoed our message since
+//! turn. So a result counts as ours when it names no other origin, or when the CLI took our message up since
 //! we sent it. Turns that nobody asked for are ended at once: nothing runs in a session outside of a turn of the
 //! core. What they used is added to the next turn, so that it is counted once.
 
@@ -21,7 +21,7 @@ use super::outcome::{Clues, hopeless, usage};
 use super::summary::summary;
 use super::wire::{
     Answer, ApiRetry, Asked, Assistant, BackgroundTask, Block, ControlRequest, FromCli, Init, Sign,
-    State, StreamEvent, StreamLine, TurnResult, deny,
+    State, StreamEvent, StreamLine, TurnResult, User, deny,
 };
 
 /// What the session's loop has to do.
@@ -80,8 +80,8 @@ struct Current {
     /// The name of our message in its echo.
     uuid: String,
     accepted: bool,
-    /// The CLI took our message up.
-    echoed: bool,
+    /// The CLI took our message up. Known late, or not at all when no model answers.
+    taken_up: bool,
     clues: Clues,
 }
 
@@ -120,7 +120,7 @@ impl Conversation {
             runs_attempt: turn.attempt_id.is_some(),
             uuid,
             accepted: false,
-            echoed: false,
+            taken_up: false,
             clues: Clues::default(),
         });
     }
@@ -165,12 +165,13 @@ impl Conversation {
             FromCli::Task(task) => self.task(&task),
             FromCli::Sign(sign) => self.sign(sign),
             FromCli::Assistant(message) => self.assistant(message),
-            FromCli::User(user) => {
-                if let Some(turn) = &mut self.turn {
-                    turn.echoed |= user.is_replay && user.uuid.as_deref() == Some(&turn.uuid);
-                }
+            FromCli::Tasks(tasks) => {
+                self.tasks = tasks.into_iter().collect();
                 vec![active()]
             }
+            FromCli::TakenUp { uuid } => self.taken_up(&uuid),
+            FromCli::User(User { uuid: Some(uuid), is_replay: true }) => self.taken_up(&uuid),
+            FromCli::User(_) => vec![active()],
             FromCli::Result(result) => self.result(*result, now),
             FromCli::Stream(line) => self.stream(line),
             FromCli::Request(request) => self.request(request),
@@ -221,6 +222,17 @@ impl Conversation {
                 self.stray = true;
                 vec![active(), Step::Interrupt]
             }
+        }
+    }
+
+    /// The CLI took a message up: into a turn of its own, or into one that runs.
+    fn taken_up(&mut self, uuid: &str) -> Vec<Step> {
+        match &mut self.turn {
+            Some(turn) if turn.uuid == uuid => {
+                turn.taken_up = true;
+                self.begun()
+            }
+            _ => vec![active()],
         }
     }
 
@@ -417,7 +429,7 @@ impl Conversation {
         self.cost_reported = total;
         let used = std::mem::take(&mut self.unreported).plus(used);
         let foreign = result.origin.as_ref().is_some_and(|origin| origin.kind != "human");
-        let ours = self.turn.take_if(|turn| !foreign || turn.echoed);
+        let ours = self.turn.take_if(|turn| !foreign || turn.taken_up);
         let Some(mut turn) = ours else {
             self.unreported = used;
             self.stray = false;

@@ -3,10 +3,12 @@
 //! `wire` knows the messages, `map` what they mean (pure), `outcome` how turns end, `pump` runs a session,
 //! `launch` starts the program and `probe` looks whether it can start.
 
+mod closing;
 mod launch;
 mod map;
 mod mention;
 mod outcome;
+mod pipes;
 mod probe;
 mod pump;
 mod reset;
@@ -70,6 +72,8 @@ impl ClaudeCode {
             Capability::Interrupt,
             Capability::Resume,
             Capability::ToolApproval,
+            Capability::McpClient,
+            Capability::OrchestratorRole,
             Capability::ReadOnlyTurn,
             Capability::ModelSelection,
             Capability::UsageReporting,

@@ -157,3 +157,32 @@ async fn run(
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use cortex_lib::env::SystemEnv;
+
+    use super::*;
+
+    #[cfg(unix)]
+    #[tokio::test(start_paused = true)]
+    async fn a_program_that_hangs_is_ended_and_said_to_hang() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join("claude");
+        fs_err::write(&program, "#!/bin/sh\nexec sleep 86411\n").unwrap();
+        fs_err::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let config = ClaudeCodeConfig { executable: Some(program), ..ClaudeCodeConfig::default() };
+        let report = check(&config, &SystemEnv::new()).await;
+        assert_eq!(report.health, Health::Unhealthy);
+        let message = report.message.unwrap();
+        assert!(message.contains("did not end within 10 s"), "{message}");
+    }
+
+    #[test]
+    fn a_configured_path_is_the_only_one() {
+        let executable = Some("/no/such/claude".into());
+        let config = ClaudeCodeConfig { executable, ..ClaudeCodeConfig::default() };
+        assert_eq!(find(&config).unwrap_err().code(), Code::RuntimeNotInstalled);
+    }
+}

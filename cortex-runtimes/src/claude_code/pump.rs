@@ -16,14 +16,15 @@ use cortex_lib::limits::{SESSION_QUEUE_MAX, STDERR_TAIL_BYTES_MAX};
 use cortex_lib::port::{SessionEvent, Turn, TurnEnd};
 use cortex_lib::process::{Exit, Lines, Owned, Signal, Tail};
 use serde_json::{Value, json};
-use tokio::io::{AsyncRead, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
+use super::closing::{Closing, Stage};
 use super::map::{Conversation, Step};
 use super::mention::literal;
+use super::pipes::{next, text, write};
 use super::session::Command;
 use super::summary::one_line;
 use super::wire;
@@ -100,7 +101,7 @@ enum Happened {
 /// Who waits for the answer to a control request.
 enum Waiter {
     Caller(oneshot::Sender<Result<Value, String>>),
-    Interrupt(Vec<oneshot::Sender<()>>),
+    Interrupt,
     StopTask,
 }
 
@@ -120,38 +121,6 @@ struct Finishing {
     leaves_nothing: bool,
     idle: bool,
     until: Instant,
-}
-
-/// An orderly end, in stages of rising force.
-struct Closing {
-    started: Instant,
-    grace: Duration,
-    stage: Stage,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Stage {
-    /// The turn that runs is interrupted.
-    Interrupt,
-    /// Nothing more is said: an idle CLI ends by itself.
-    Eof,
-    /// Ctrl-C: it ends its tools, also those in the background, and itself.
-    Sigint,
-    /// It ends at once and leaves its tools.
-    Sigterm,
-}
-
-impl Closing {
-    /// When the stage has had its time, in percent of the grace.
-    fn until(&self) -> Instant {
-        let percent = match self.stage {
-            Stage::Interrupt => 35,
-            Stage::Eof => 60,
-            Stage::Sigint => 80,
-            Stage::Sigterm => 95,
-        };
-        self.started + self.grace * percent / 100
-    }
 }
 
 impl Pump {
@@ -323,17 +292,15 @@ impl Pump {
         self.say(&wire::user(&text, &uuid));
         if interrupted {
             self.conversation.interrupted();
-            self.ask_interrupt(None);
+            self.ask_interrupt();
         }
     }
 
     fn interrupt(&mut self, turn: &TurnId, reply: oneshot::Sender<()>) {
         if self.conversation.turn() == Some(turn) {
             self.conversation.interrupted();
-            self.ask_interrupt(Some(reply));
-            return;
-        }
-        if let Some(sending) = &mut self.sending
+            self.ask_interrupt();
+        } else if let Some(sending) = &mut self.sending
             && sending.unwritten.as_ref().is_some_and(|unwritten| unwritten.id == *turn)
         {
             sending.interrupted = true;
@@ -342,17 +309,9 @@ impl Pump {
     }
 
     /// Asks for the end of what runs. One request at a time is enough.
-    fn ask_interrupt(&mut self, reply: Option<oneshot::Sender<()>>) {
-        let waiting = self.waiting.values_mut().find_map(|waiter| match waiter {
-            Waiter::Interrupt(callers) => Some(callers),
-            Waiter::Caller(_) | Waiter::StopTask => None,
-        });
-        match waiting {
-            Some(callers) => callers.extend(reply),
-            None => self.control(
-                &json!({"subtype": "interrupt"}),
-                Waiter::Interrupt(reply.into_iter().collect()),
-            ),
+    fn ask_interrupt(&mut self) {
+        if !self.waiting.values().any(|waiter| matches!(waiter, Waiter::Interrupt)) {
+            self.control(&json!({"subtype": "interrupt"}), Waiter::Interrupt);
         }
     }
 
@@ -368,7 +327,7 @@ impl Pump {
                 self.closing = Some(Closing { started, grace, stage: Stage::Interrupt });
                 self.conversation.interrupted();
                 if self.works() {
-                    self.ask_interrupt(None);
+                    self.ask_interrupt();
                 } else {
                     self.enter(Stage::Eof);
                 }
@@ -457,7 +416,7 @@ impl Pump {
         match step {
             Step::Emit(event) => self.emit(event),
             Step::Say(line) => self.say(&line),
-            Step::Interrupt => self.ask_interrupt(None),
+            Step::Interrupt => self.ask_interrupt(),
             Step::Accepted => {
                 if let Some(sending) = self.sending.take() {
                     tell(sending.reply, Ok(()));
@@ -465,12 +424,7 @@ impl Pump {
             }
             Step::Answered { request_id, answer } => match self.waiting.remove(&request_id) {
                 Some(Waiter::Caller(reply)) => tell(reply, answer),
-                Some(Waiter::Interrupt(callers)) => {
-                    for caller in callers {
-                        tell(caller, ());
-                    }
-                }
-                Some(Waiter::StopTask) | None => {}
+                Some(Waiter::Interrupt | Waiter::StopTask) | None => {}
             },
             Step::Over { end, leaves_nothing } => {
                 let until = Instant::now() + IDLE_WAIT;
@@ -603,39 +557,6 @@ impl Pump {
 /// Answers a caller, who may have gone away in the meantime.
 fn tell<T>(caller: oneshot::Sender<T>, answer: T) {
     drop(caller.send(answer));
-}
-
-/// The next line; `None` at the end of the stream.
-async fn text<R: AsyncRead + Unpin>(lines: &mut Lines<R>) -> Option<String> {
-    match lines.next_line().await {
-        Ok(Some(line)) => {
-            if line.cut {
-                tracing::warn!("a line of Claude Code was too long and is cut");
-            }
-            Some(line.text)
-        }
-        Ok(None) => None,
-        Err(error) => {
-            tracing::debug!(%error, "a pipe of Claude Code broke");
-            None
-        }
-    }
-}
-
-/// Like [`text`]; without a stream it waits for ever.
-async fn next<R: AsyncRead + Unpin>(lines: &mut Option<&mut Lines<R>>) -> Option<String> {
-    match lines {
-        Some(lines) => text(lines).await,
-        None => future::pending().await,
-    }
-}
-
-/// Writes some of `bytes`. A closed pipe takes everything and keeps nothing; `None`: it broke.
-async fn write(stdin: &mut Option<ChildStdin>, bytes: &[u8]) -> Option<usize> {
-    match stdin {
-        Some(stdin) => stdin.write(bytes).await.ok().filter(|count| *count > 0),
-        None => Some(bytes.len()),
-    }
 }
 
 async fn wait_until(wake: Option<Instant>) {

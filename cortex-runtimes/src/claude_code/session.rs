@@ -1,6 +1,6 @@
 //! A session: one CLI process and the loop that talks with it.
 //!
-//! One task owns the process, its pipes and the [`Conversation`]; the [`ClaudeSession`] that the core holds only
+//! One task owns the process, its pipes and the [`Conversation`](super::map::Conversation); the [`ClaudeSession`] that the core holds only
 //! sends it commands. So nothing is shared, an interrupt overtakes a turn that is being sent, and a session that is
 //! dropped without being closed still ends its process.
 //!

@@ -22,6 +22,13 @@ pub(super) enum FromCli {
     Retry(ApiRetry),
     /// Work in the background began, changed or ended.
     Task(BackgroundTask),
+    /// All work in the background, by its names.
+    Tasks(Vec<String>),
+    /// The CLI took up a message of ours.
+    TakenUp {
+        /// The name we gave it.
+        uuid: String,
+    },
     /// Something else that shows life.
     Sign(Sign),
     /// One content block of the agent.
@@ -420,6 +427,14 @@ pub(super) fn read(line: &str) -> FromCli {
         ("system", "task_started" | "task_updated" | "task_notification") => {
             parse(line).map(FromCli::Task)
         }
+        ("system", "background_tasks_changed") => parse::<TasksLine>(line)
+            .map(|line| FromCli::Tasks(line.tasks.into_iter().map(|task| task.task_id).collect())),
+        ("command_lifecycle", _) => {
+            parse::<LifecycleLine>(line).map(|line| match line.state.as_str() {
+                "started" => FromCli::TakenUp { uuid: line.command_uuid },
+                _ => FromCli::Sign(Sign::Other),
+            })
+        }
         ("system", "status") => parse::<StatusLine>(line).map(|line| {
             let requesting = line.status.as_deref() == Some("requesting");
             FromCli::Sign(if requesting { Sign::Requesting } else { Sign::Other })
@@ -453,6 +468,18 @@ struct StateLine {
 struct StatusLine {
     #[serde(default, deserialize_with = "lenient")]
     status: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct TasksLine {
+    tasks: Vec<BackgroundTask>,
+}
+
+/// Where a message of ours stands: queued, started, completed. Versions before 2.1.3xx only echo it.
+#[derive(Deserialize)]
+struct LifecycleLine {
+    command_uuid: String,
+    state: String,
 }
 
 #[derive(Deserialize)]

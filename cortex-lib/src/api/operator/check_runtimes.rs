@@ -18,7 +18,7 @@ impl Command for CheckRuntimes {
     const NAME: &'static str = "check_runtimes";
     const ACCESS: Access = Access::USER;
     const EFFECT: Effect = Effect::Reads;
-    const ERRORS: &'static [Code] = &[Code::CoreStopped];
+    const ERRORS: &'static [Code] = &[];
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let core = cx.core();

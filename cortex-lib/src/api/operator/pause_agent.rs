@@ -5,10 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::reply::AgentReply;
 use crate::api::{Access, Command, Effect, Granted};
-use crate::domain::agent::AgentInput;
 use crate::error::{Code, Result};
 use crate::ids::AgentId;
-use crate::store::Why;
 
 /// Pause a READY agent: its session lives and takes no task and no message. A turn that a person sent goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -27,10 +25,7 @@ impl Command for PauseAgent {
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let id = self.agent_id.clone();
-        cx.core()
-            .store()
-            .write(move |tx| tx.step_agent(&id, AgentInput::Pause, &Why::Because("pause")))
-            .await?;
+        cx.core().store().write(move |tx| tx.pause_agent(&id)).await?;
         cx.agent_reply(&self.agent_id)
     }
 }

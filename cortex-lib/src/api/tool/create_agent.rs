@@ -13,7 +13,7 @@ use crate::ids::{AgentId, ProjectId, RuntimeId};
 use crate::port::RuntimeInfo;
 use crate::store::Agent;
 
-/// Create an agent in the CREATED state; nothing runs until start_agent. Returns the new agent_id.
+/// Create an agent in the CREATED state; nothing runs until `start_agent`. Returns the new `agent_id`.
 /// Sessions create workers of their own project only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -23,7 +23,7 @@ pub struct CreateAgent {
     /// Unique in its project.
     #[schemars(length(min = 1, max = 64))]
     pub name: String,
-    /// What it runs on, from list_runtimes.
+    /// What it runs on, from `list_runtimes`.
     pub runtime_id: RuntimeId,
     /// The model; the runtime's default when it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,6 +39,25 @@ pub struct CreateAgent {
     /// Whether it gets skills.
     #[serde(default = "yes")]
     pub skills: bool,
+}
+
+impl CreateAgent {
+    /// A worker with the defaults of the runtime.
+    pub fn new(
+        project_id: &ProjectId,
+        name: impl Into<String>,
+        runtime_id: impl Into<String>,
+    ) -> Self {
+        Self {
+            project_id: project_id.clone(),
+            name: name.into(),
+            runtime_id: RuntimeId::new(runtime_id),
+            model: None,
+            role: Role::Worker,
+            instructions: None,
+            skills: true,
+        }
+    }
 }
 
 fn yes() -> bool {

@@ -9,7 +9,7 @@ use crate::domain::schedule;
 use crate::error::{Code, Result};
 use crate::limits::ENDED_OBJECTIVES_LISTED_MAX;
 
-/// List every objective with its tasks: the status of each task, why a task that has not started waits, its attempts and, once COMPLETED, its result. Long results are cut; get_task_status has them whole.
+/// List every objective with its tasks: the status of each task, why a task that has not started waits, its attempts and, once COMPLETED, its result. Long results are cut; `get_task_status` has them whole.
 /// The newest 500 ended objectives are listed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

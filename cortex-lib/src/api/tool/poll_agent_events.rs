@@ -11,12 +11,12 @@ use crate::ids::AgentId;
 use crate::limits::POLL_WAIT_MAX;
 use crate::store::{AgentEventFilter, Event, ReadTx};
 
-/// Read the agent events (created, updated, state changed, removed, and the end of each turn with its result) after a cursor. Pass the next_after of the previous call as after; leave it out to read from the oldest event kept.
-/// With wait_ms the call waits for an event and returns as soon as one comes: cheaper than asking again and again.
+/// Read the agent events (created, updated, state changed, removed, and the end of each turn with its result) after a cursor. Pass the `next_after` of the previous call as after; leave it out to read from the oldest event kept.
+/// With `wait_ms` the call waits for an event and returns as soon as one comes: cheaper than asking again and again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PollAgentEvents {
-    /// The next_after of the previous call.
+    /// The `next_after` of the previous call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
     /// At most this many events.

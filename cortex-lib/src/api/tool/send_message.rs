@@ -11,8 +11,8 @@ use crate::ids::AgentId;
 use crate::limits::START_TIMEOUT;
 use crate::store::{Agent, DirectTurn};
 
-/// Send a message to a READY agent; it starts a turn. The reply is not returned here: when the turn ends, poll_agent_events reports session.turn_completed with the result, or session.turn_failed.
-/// A BUSY agent (running a task) refuses it: cancel_task instead.
+/// Send a message to a READY agent; it starts a turn. The reply is not returned here: when the turn ends, `poll_agent_events` reports `session.turn_completed` with the result, or `session.turn_failed`.
+/// A BUSY agent (running a task) refuses it: `cancel_task` instead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendMessage {

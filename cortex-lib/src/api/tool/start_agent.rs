@@ -11,7 +11,7 @@ use crate::ids::{AgentId, SessionId};
 use crate::limits::{CLOSE_GRACE, START_TIMEOUT};
 use crate::store::ReadTx;
 
-/// Start a created or stopped agent and wait until it is READY, at most 60 seconds. If the start fails, the call fails and the agent is FAILED with the reason in last_failure.
+/// Start a created or stopped agent and wait until it is READY, at most 60 seconds. If the start fails, the call fails and the agent is FAILED with the reason in `last_failure`.
 /// An agent that is STARTING, READY or BUSY is returned as it is, at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

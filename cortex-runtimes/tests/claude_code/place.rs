@@ -1,4 +1,4 @@
-//! What the tests of the Claude Code driver stand on: a place to run in, and a session that lives.
+//! What the tests stand on: a place to run in, and a session that lives.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -253,11 +253,11 @@ pub(crate) fn alive(marker: &str) -> Vec<String> {
     let wanted = format!("CORTEX_OWNER={marker}");
     let processes = fs_err::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     // A process that ends while it is looked at is not alive, and one that is dead has no environment.
-    let marked = processes.filter(|path| {
+    let found = processes.filter(|path| {
         let environment = fs_err::read(path.join("environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
     });
-    let commands = marked.filter_map(|path| fs_err::read_to_string(path.join("cmdline")).ok());
+    let commands = found.filter_map(|path| fs_err::read_to_string(path.join("cmdline")).ok());
     let mut commands: Vec<_> =
         commands.map(|line| line.trim_end_matches('\0').replace('\0', " ")).collect();
     commands.sort();

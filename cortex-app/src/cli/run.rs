@@ -1,0 +1,116 @@
+//! `cortex run`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use cortex_lib::error::{Code, Error};
+use cortex_lib::ids::RuntimeId;
+
+use super::{Exit, Global};
+use crate::boot::Life;
+use crate::door::{Door, Opening};
+use crate::run::{self, Beginning, Ending, ObjectiveFile, Outcome, Show, Wishes};
+use crate::signals::StopRequests;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    the objective is COMPLETED
+  1    it FAILED or was CANCELLED, or Cortex could not do what was asked
+  2    the command line or the file is wrong; nothing was written
+  3    nothing goes on until a person decides; what to do is printed
+  130  interrupted; what goes on with it is printed
+
+Ctrl-C stops in order: turns are interrupted and go on with --resume. Again: at once.
+
+Progress goes to the standard error, what the tasks returned to the standard output. With --json the standard
+output has one JSON object in each line: run.started, every event of the core as it is, output (what agents
+print), run.note, and at the end run.ended with status, exit_code, next, error and the objective.
+
+A core that serves the data directory already (cortex serve) runs the objective; else one is opened for it.";
+
+/// Run the objective of a file to its end.
+///
+/// Registers the file's project, creates and starts its agents, runs its tasks with live progress, and prints what each
+/// task returned.
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = EXIT_CODES)]
+pub struct Run {
+    /// The objective file (TOML); examples/objectives/README.md describes it.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Run every agent on this runtime, whatever the file says: claude-code, command:NAME.
+    #[arg(long, value_name = "ID")]
+    runtime: Option<String>,
+    /// Let results count that no verification proves.
+    #[arg(long)]
+    approve_unverified: bool,
+    /// Go on with the newest run of the file that has not ended. Tasks whose outcome nobody knows are tried again.
+    #[arg(long, conflicts_with = "anew")]
+    resume: bool,
+    /// Cancel earlier runs of the file that have not ended, and begin a new one.
+    #[arg(long)]
+    anew: bool,
+}
+
+impl Run {
+    /// Runs it. The exit code says how it ended.
+    pub(super) async fn run(self, global: &Global) -> Exit {
+        let mut show = Show::new(global.json);
+        let outcome = self.outcome(global, &mut show).await;
+        show.ended(&outcome.ending, outcome.objective.as_ref());
+        Exit::Run(outcome.ending.exit_code())
+    }
+
+    async fn outcome(&self, global: &Global, show: &mut Show) -> Outcome {
+        let runtime = self.runtime.clone().map(RuntimeId::new);
+        let file = match ObjectiveFile::read(&self.file, runtime.as_ref()) {
+            Ok(file) => file,
+            Err(error) => return Outcome { ending: Ending::BadFile(error), objective: None },
+        };
+        let mut stops = match StopRequests::listen() {
+            Ok(stops) => stops,
+            Err(error) => {
+                let message = format!("the system does not let Ctrl-C be heard: {error}");
+                return Error::new(Code::Defect, message).into();
+            }
+        };
+        let opening = Opening { life: Life::Brief, extra: file.runtimes.clone() };
+        let door = match Door::open_with(global, opening).await {
+            Ok(door) => door,
+            Err(error) => return error.into(),
+        };
+        let outcome = run::run(&door, &file, self.wishes(), show, stops.next()).await;
+        close(door, show, stops, &outcome.ending).await;
+        outcome
+    }
+
+    fn wishes(&self) -> Wishes {
+        let beginning = match (self.resume, self.anew) {
+            (true, _) => Beginning::Resume,
+            (false, true) => Beginning::Anew,
+            (false, false) => Beginning::New,
+        };
+        Wishes { approve_unverified: self.approve_unverified, beginning }
+    }
+}
+
+/// Stops a core of ours in order; at once when the person asks again.
+async fn close(door: Door, show: &mut Show, mut stops: StopRequests, ending: &Ending) {
+    let ours = match &door {
+        Door::Here(opened) => Some(opened.cortex.clone()),
+        Door::There(_) => None,
+    };
+    if let (Ending::Interrupted(_), Some(_)) = (ending, &ours) {
+        show.note("Stopping in order; Ctrl-C again stops at once.");
+    }
+    let closed = tokio::select! { biased;
+        closed = door.close() => closed,
+        () = stops.next() => match ours {
+            Some(cortex) => cortex.shutdown_at_once().await,
+            None => Ok(()),
+        },
+    };
+    if let Err(error) = closed {
+        show.note(&format!("The core did not close well: {error}. {}", error.remediation()));
+    }
+}

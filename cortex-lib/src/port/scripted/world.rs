@@ -1,0 +1,214 @@
+//! What is outside of the core: processes that live on when it dies, and the record of all that it asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use super::session::ScriptedSession;
+use crate::ids::{AgentId, AttemptId, SessionId, TurnId};
+use crate::port::{SessionEvent, SessionSpec, ToolAnswer, Turn, VerificationRequest};
+
+/// Something that the core asked of the world.
+#[derive(Clone, Debug)]
+pub enum Asked {
+    /// To open a session.
+    Open(SessionSpec),
+    /// To run a turn.
+    Turn(SessionId, Turn),
+    /// To interrupt a turn.
+    Interrupt(SessionId, TurnId),
+    /// To go on after a tool request.
+    Answer(SessionId, String, ToolAnswer),
+    /// To close a session.
+    Close(SessionId),
+    /// To verify a result.
+    Verify(VerificationRequest),
+    /// To end what an earlier life left.
+    Sweep(Vec<String>),
+}
+
+/// What is outside of the core. Clones are the same world; it outlives cores.
+#[derive(Clone, Debug, Default)]
+pub struct ScriptedWorld {
+    /// A lock, because many sessions and a test share it; it is held for a look or a note.
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    life: u64,
+    processes: BTreeSet<String>,
+    sessions: BTreeMap<SessionId, (AgentId, Weak<ScriptedSession>)>,
+    scratch: BTreeSet<SessionId>,
+    gone: BTreeSet<PathBuf>,
+    asked: Vec<Asked>,
+}
+
+impl ScriptedWorld {
+    /// An empty world.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The core dies on the spot. Call it before its runtime is dropped: what it had started lives on.
+    pub fn lose_core(&self) {
+        let mut inner = self.lock();
+        inner.life = inner.life.saturating_add(1);
+        inner.sessions.clear();
+    }
+
+    /// The markers of the processes that live: sessions and verifications.
+    pub fn processes(&self) -> BTreeSet<String> {
+        self.lock().processes.clone()
+    }
+
+    /// The sessions whose folders are there.
+    pub fn scratch(&self) -> BTreeSet<SessionId> {
+        self.lock().scratch.clone()
+    }
+
+    /// Everything that was asked so far, in order.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.lock().asked.clone()
+    }
+
+    /// The turns that were sent so far, in order.
+    pub fn turns(&self) -> Vec<Turn> {
+        let turn = |asked: &Asked| match asked {
+            Asked::Turn(_, turn) => Some(turn.clone()),
+            _ => None,
+        };
+        self.lock().asked.iter().filter_map(turn).collect()
+    }
+
+    /// The turns that were interrupted so far, in order.
+    pub fn interrupts(&self) -> Vec<TurnId> {
+        let turn = |asked: &Asked| match asked {
+            Asked::Interrupt(_, turn) => Some(turn.clone()),
+            _ => None,
+        };
+        self.lock().asked.iter().filter_map(turn).collect()
+    }
+
+    /// The sessions that were asked for so far, in order.
+    pub fn openings(&self) -> Vec<SessionSpec> {
+        let spec = |asked: &Asked| match asked {
+            Asked::Open(spec) => Some(spec.clone()),
+            _ => None,
+        };
+        self.lock().asked.iter().filter_map(spec).collect()
+    }
+
+    /// The attempts whose results were verified so far, in order.
+    pub fn verifications(&self) -> Vec<AttemptId> {
+        let attempt = |asked: &Asked| match asked {
+            Asked::Verify(request) => Some(request.attempt_id.clone()),
+            _ => None,
+        };
+        self.lock().asked.iter().filter_map(attempt).collect()
+    }
+
+    /// The session of an agent that lives in this life.
+    pub fn session_of(&self, agent: &AgentId) -> Option<SessionId> {
+        let inner = self.lock();
+        let lives = |id: &SessionId| inner.processes.contains(id.as_str());
+        inner
+            .sessions
+            .iter()
+            .rev()
+            .find(|(id, (owner, _))| owner == agent && lives(id))
+            .map(|(id, _)| id.clone())
+    }
+
+    /// Lets a session of this life say something. Returns whether anybody could hear it.
+    pub async fn emit(&self, session: &SessionId, event: SessionEvent) -> bool {
+        match self.session(session) {
+            Some(session) => session.say(event).await,
+            None => false,
+        }
+    }
+
+    /// Lets a session of this life die by itself.
+    pub async fn kill(&self, session: &SessionId, message: &str) {
+        if let Some(session) = self.session(session) {
+            session.die(Some(message.to_owned())).await;
+        }
+    }
+
+    pub(super) fn session(&self, id: &SessionId) -> Option<Arc<ScriptedSession>> {
+        self.lock().sessions.get(id).and_then(|(_, session)| session.upgrade())
+    }
+
+    /// Takes a folder away.
+    pub fn remove_folder(&self, path: impl Into<PathBuf>) {
+        self.lock().gone.insert(path.into());
+    }
+
+    /// Puts a folder back.
+    pub fn restore_folder(&self, path: &Path) {
+        self.lock().gone.remove(path);
+    }
+
+    pub(super) fn note(&self, asked: Asked) {
+        self.lock().asked.push(asked);
+    }
+
+    pub(super) fn is_folder(&self, path: &Path) -> bool {
+        !self.lock().gone.contains(path)
+    }
+
+    pub(super) fn put_scratch(&self, session: &SessionId) {
+        self.lock().scratch.insert(session.clone());
+    }
+
+    pub(super) fn remove_scratch(&self, session: &SessionId) {
+        self.lock().scratch.remove(session);
+    }
+
+    pub(super) fn sweep(&self, markers: Vec<String>) -> usize {
+        let mut inner = self.lock();
+        let ended = markers.iter().filter(|marker| inner.processes.remove(*marker)).count();
+        inner.asked.push(Asked::Sweep(markers));
+        ended
+    }
+
+    pub(super) fn remember(&self, agent: AgentId, session: &Arc<ScriptedSession>) {
+        let (id, weak) = (session.id().clone(), Arc::downgrade(session));
+        self.lock().sessions.insert(id, (agent, weak));
+    }
+
+    /// Starts a process. It ends with what is returned, unless the core was lost before.
+    pub(super) fn start(&self, marker: &str) -> Process {
+        let mut inner = self.lock();
+        inner.processes.insert(marker.to_owned());
+        Process { world: self.clone(), marker: marker.to_owned(), life: inner.life }
+    }
+}
+
+/// A process of this life.
+#[derive(Debug)]
+pub(super) struct Process {
+    world: ScriptedWorld,
+    marker: String,
+    life: u64,
+}
+
+impl Process {
+    /// It ends.
+    pub(super) fn end(&self) {
+        let mut inner = self.world.lock();
+        if inner.life == self.life {
+            inner.processes.remove(&self.marker);
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
