@@ -267,7 +267,7 @@ fn an_interrupted_run_leaves_no_process_and_goes_on() {
 }
 
 #[test]
-fn a_second_interrupt_stops_at_once_and_the_attempt_counts_as_lost() {
+fn a_second_interrupt_ends_even_an_agent_that_ignores_the_first() {
     let scene = Scene::of(&format!("trap '' INT TERM\n{WAITS}"), &VERIFIED);
     let mut child = scene.start(&[]);
     until("the agent", || scene.path("began").exists());
@@ -281,7 +281,8 @@ fn a_second_interrupt_stops_at_once_and_the_attempt_counts_as_lost() {
     end(child).ended(130);
     assert_eq!(scene.agents(), [""; 0]);
     std::fs::write(scene.path("go"), "").unwrap();
-    scene.run(&["--resume"]).ended(0).told("recovery.outcome_unknown");
+    // Whether the turn said that it was interrupted or was lost: it is tried again.
+    scene.run(&["--resume"]).ended(0).told("only: started by ada again, attempt 2");
 }
 
 #[test]
@@ -366,7 +367,24 @@ fn a_served_core_that_lacks_the_runtimes_of_the_file_is_told_how_to_get_them() {
         .told("runtime.not_found")
         .told("config.json")
         .told(r#"{"runtimes":{"commands":{"agent":{"argv":["sh","-c","echo done"],"env":{}}}}}"#);
+    scene.run(&["--allow", "Write"]).ended(1).told("approvals.rules");
     assert!(!scene.path("project").exists(), "nothing was done");
+    signal(&core, "-TERM");
+    end(core).ended(0);
+}
+
+#[test]
+fn a_run_whose_agents_were_stopped_says_what_starts_them() {
+    let scene = Scene::of(WAITS, &VERIFIED);
+    let commands = json!({ "agent": { "argv": ["sh", "-c", WAITS] } });
+    let core =
+        scene.serve(&json!({ "mcp": { "enabled": false }, "runtimes": { "commands": commands } }));
+    let child = scene.start(&[]);
+    until("the agent", || scene.path("began").exists());
+    end(scene.program(&["agent", "stop", "ada"])).ended(0);
+    end(child).ended(3).told("No agent that may run the rest is up").told(" run --resume ");
+    std::fs::write(scene.path("go"), "").unwrap();
+    scene.run(&["--resume"]).ended(0);
     signal(&core, "-TERM");
     end(core).ended(0);
 }

@@ -155,9 +155,8 @@ impl Progress {
                 TaskStatus::Created | TaskStatus::Ready | TaskStatus::Running => None,
                 TaskStatus::Verifying => Some(tell("is verified".to_owned())),
                 TaskStatus::Completed => Some(tell(completed(new))),
-                TaskStatus::Blocked => {
-                    Some(trouble(format!("is blocked: {}", words::failure(new))))
-                }
+                // A person is asked, or told at the end.
+                TaskStatus::Blocked => Some(tell(format!("is blocked: {}", words::failure(new)))),
                 TaskStatus::Failed => Some(trouble(format!("failed: {}", words::failure(new)))),
                 TaskStatus::Cancelled => {
                     Some(trouble(format!("was cancelled: {}", words::failure(new))))
