@@ -67,20 +67,20 @@ impl Door {
     /// Those of [`Config::read`], [`boot::open`] and [`Client::connect`].
     pub async fn open_with(global: &Global, opening: Opening) -> Result<Self> {
         let data_dir = global.data_dir()?;
-        if let Some(client) = Client::connect(&data_dir).await? {
+        let running = Client::connect(&data_dir).await?;
+        if let Some(client) = running {
             log::to_terminal(global.verbose);
             return Ok(Self::There(client));
         }
         let mut config = Config::read(&data_dir)?;
         config.approvals.rules.extend(opening.rules);
         log::to_file(&data_dir, &config.log, global.verbose)?;
-        match boot::open(&data_dir, &config, opening.life, opening.extra).await {
+        let opened = boot::open(&data_dir, &config, opening.life, opening.extra).await;
+        match opened {
             Ok(opened) => Ok(Self::Here(opened)),
             Err(error) if error.code() == Code::DataDirInUse => {
-                match wait_for_core(&data_dir).await? {
-                    Some(client) => Ok(Self::There(client)),
-                    None => Err(error),
-                }
+                let found = wait_for_core(&data_dir).await?;
+                found.map(Self::There).ok_or(error)
             }
             Err(error) => Err(error),
         }

@@ -26,7 +26,7 @@ fn opening() -> Opening {
         argv: vec!["cat".to_owned()],
         env: BTreeMap::new(),
     };
-    Opening { life: Life::Long, extra: vec![cat] }
+    Opening { extra: vec![cat], ..Opening::of(Life::Long) }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// The longest wait for anything: far more than it takes, so that only a real failure ends it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Folders of one test, and the objective file in them.
 struct Scene {

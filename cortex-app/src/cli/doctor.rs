@@ -49,7 +49,6 @@ struct Report {
 }
 
 impl Doctor {
-    #[expect(clippy::unused_self, reason = "all commands run alike")]
     pub(super) async fn run(self, global: &Global, screen: Screen) -> Result<Exit> {
         let data_dir = global.data_dir()?;
         let mut findings = vec![configuration(&data_dir)];

@@ -70,7 +70,6 @@ impl Cli {
 impl Command {
     async fn run(self, global: &Global, screen: Screen) -> Result<Exit> {
         match self {
-            Self::Run(command) => Ok(command.run(global).await),
             Self::Serve(command) => command.run(global, screen).await,
             Self::Project(command) => command.run(global, screen).await,
             Self::Agent(command) => command.run(global, screen).await,
@@ -81,7 +80,8 @@ impl Command {
             Self::Doctor(command) => command.run(global, screen).await,
             Self::Config(command) => command.run(global, screen),
             Self::Token(command) => command.run(global, screen),
-            Self::Completions(command) => command.run(screen),
+            Self::Completions(command) => Ok(command.run(screen)),
+            Self::Run(command) => Ok(command.run(global).await),
         }
     }
 }

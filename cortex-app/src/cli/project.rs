@@ -1,6 +1,6 @@
 //! `cortex project`: the folders that agents work in.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args, Subcommand};
 use cortex_lib::api::operator::{AddProject, RemoveProject, UpdateProject};
@@ -48,7 +48,7 @@ struct SetVerification {
     /// No verification any more: results wait for a person
     #[arg(long, group = "what")]
     clear: bool,
-    /// Several commands, from a JSON file: {"commands":[{"argv":["cargo","test"]}],"timeout_secs":600}
+    /// Several commands, from a JSON file: `{"commands":[{"argv":["cargo","test"]}],"timeout_secs":600}`
     #[arg(long, value_name = "FILE", group = "what")]
     file: Option<PathBuf>,
     /// Seconds for the command
@@ -63,7 +63,7 @@ impl Project {
     pub(super) async fn run(self, global: &Global, screen: Screen) -> Result<Exit> {
         match self.action {
             Action::Add { name, root } => {
-                let root = absolute(root)?;
+                let root = absolute(&root)?;
                 let added = with_door(global, async |door| {
                     door.call(AddProject { name, root, verification: None }).await
                 });
@@ -113,8 +113,8 @@ impl SetVerification {
 }
 
 /// A folder as the core wants it; people give it from where they are.
-fn absolute(path: PathBuf) -> Result<PathBuf> {
-    std::path::absolute(&path).map_err(|error| {
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| {
         let problem = Problem::new("ROOT", format!("is no folder: {error}"));
         Error::invalid(Code::InvalidArguments, vec![problem])
     })

@@ -30,12 +30,12 @@ fn describe(page: &mut String, command: &Command, above: &str) {
     let mut shown = if above.is_empty() {
         command.clone()
     } else {
-        command.clone().mut_args(|arg| match arg.is_global_set() || arg.get_id() == "help" {
-            true => arg.hide(true),
-            false => arg,
+        command.clone().mut_args(|arg| {
+            let common = arg.is_global_set() || arg.get_id() == "help";
+            if common { arg.hide(true) } else { arg }
         })
     };
-    let help = shown.render_help().to_string();
+    let help = shown.render_long_help().to_string();
     let help = help.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
     // Writing into a String cannot fail.
     let _infallible = write!(page, "\n## {name}\n\n```text\n{}\n```\n", help.trim_end());

@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_long_result_is_shown_whole_when_asked() {
-        let text = (1..=20).map(|n| format!("line {n}\n")).collect::<String>();
+        let text = (1..=20).map(|n| format!("line {n}")).collect::<Vec<_>>().join("\n");
         let (_, said) = dialogue_on(&text, "s\ny\n");
         assert!(said.contains("… and 8 more lines") && said.contains("line 20"), "{said}");
     }

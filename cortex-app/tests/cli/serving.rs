@@ -144,6 +144,67 @@ fn an_objective_is_worked_on_and_waits_for_a_person() {
 }
 
 #[test]
+fn told_twice_serve_stops_at_once() {
+    let home = Home::new();
+    let stubborn = ["sh", "-c", "trap '' INT; cat > /dev/null; sleep 1000 & wait; wait"];
+    home.configure(&json!({
+        "mcp": { "enabled": false },
+        "runtimes": { "commands": { "stubborn": { "argv": stubborn } } },
+    }));
+    let mut serving = home.serve();
+    home.cortex(&["project", "add", "web", &home.folder("web")]).good();
+    let create = ["agent", "create", "ada", "--project", "web", "--runtime", "command:stubborn"];
+    let agent = home.cortex(&[&create[..], &["--json"]].concat()).good().json();
+    home.cortex(&["agent", "start", "ada"]).good();
+    let objective = json!({
+        "project_id": agent["agent"]["project_id"],
+        "title": "Never done",
+        "tasks": [{ "key": "wait", "description": "wait" }],
+    });
+    home.cortex_with(&["call", "create_objective", "-"], &objective.to_string()).good();
+    let status = |args: &[&str], wanted: &str| home.cortex(args).out.contains(wanted).then_some(());
+    wait_for("the turn", || status(&["task", "show", "wait"], "RUNNING"));
+    serving.signal("-INT");
+    wait_for("the stop", || status(&["call", "core_status"], "STOPPING"));
+    serving.signal("-INT");
+    assert_eq!(serving.ended(), Some(0));
+    let logs = std::fs::read_dir(home.data_dir().join("logs")).unwrap();
+    let log: String =
+        logs.map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap()).collect();
+    assert!(log.contains("told to stop at once"), "{log}");
+    // The core did not wait for the turn; the next one takes it up.
+    assert!(home.cortex(&["task", "list"]).good().out.contains("wait"));
+}
+
+#[test]
+fn agents_come_back_with_a_core_that_stays_and_not_for_one_command() {
+    let home = Home::new();
+    let mut serving = home.serve();
+    home.cortex(&["project", "add", "web", &home.folder("web")]).good();
+    let create = ["agent", "create", "ada", "--project", "web", "--runtime", "command:cat"];
+    home.cortex(&create).good();
+    assert!(home.cortex(&["agent", "start", "ada"]).good().out.contains("READY"));
+    serving.signal("-INT");
+    assert_eq!(serving.ended(), Some(0));
+
+    home.cortex(&["agent", "list"]).good();
+    let events = home.cortex(&["events", "--json"]).good().out;
+    let starts = events.lines().filter(|line| line.contains(r#""to":"STARTING""#)).count();
+    assert_eq!(starts, 1, "{events}");
+    let _again = home.serve();
+    let ready = || home.cortex(&["agent", "list"]).good().out.contains("READY").then_some(());
+    wait_for("the agent to come back", ready);
+}
+
+#[test]
+fn a_doctor_asks_the_core_that_serves() {
+    let home = Home::new();
+    let serving = home.serve();
+    let report = home.cortex(&["doctor"]).good().out;
+    assert!(report.contains(&format!("held by process {}, READY", serving.pid())), "{report}");
+}
+
+#[test]
 fn followed_events_end_with_the_core() {
     let home = Home::new();
     let mut serving = home.serve();
