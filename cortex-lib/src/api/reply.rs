@@ -76,7 +76,7 @@ impl Granted<'_> {
             (self.core().board_facts(), self.core().settings(), self.core().store().steady());
         self.core().store().read(|tx| {
             let task = self.task(tx, id)?;
-            let waiting = schedule::plan(&tx.board(&facts)?, steady).waits.remove(id);
+            let waiting = schedule::plan(&tx.board(&facts)?, steady).into_waits().remove(id);
             Ok(TaskReply { task: TaskView::of(task, waiting, &settings, Detail::Full, tx)? })
         })
     }
@@ -87,7 +87,7 @@ impl Granted<'_> {
             (self.core().board_facts(), self.core().settings(), self.core().store().steady());
         self.core().store().read(|tx| {
             let objective = tx.objective(id)?;
-            let waits = schedule::plan(&tx.board(&facts)?, steady).waits;
+            let waits = schedule::plan(&tx.board(&facts)?, steady).into_waits();
             Ok(ObjectiveReply {
                 objective: ObjectiveView::of(objective, &waits, &settings, Detail::Listed, tx)?,
             })

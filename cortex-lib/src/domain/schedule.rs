@@ -138,6 +138,14 @@ pub struct Schedule {
     pub next_due: Option<Timestamp>,
 }
 
+impl Schedule {
+    /// Why each task that has not started waits. One that starts right now says so.
+    pub fn into_waits(self) -> BTreeMap<TaskId, Waiting> {
+        let starting = |(task, _)| (task, Waiting::because(WaitReason::Starting));
+        self.waits.into_iter().chain(self.starts.into_iter().map(starting)).collect()
+    }
+}
+
 /// Why a task waits: `reason`, and what explains it under a key of that name (H-10).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
