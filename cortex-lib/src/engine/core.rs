@@ -103,7 +103,7 @@ impl Core {
 
     async fn settle_earlier_life(&self) -> Result<()> {
         let settings = self.settings();
-        let left = self.store().write(move |tx| tx.recover(&settings)).await?;
+        let left = self.store().read(|tx| tx.left_behind())?;
         let sessions = left.sessions.iter().map(ToString::to_string);
         let verifications = left.verifications.iter().map(ToString::to_string);
         let markers: Vec<_> = sessions.chain(verifications).collect();
@@ -118,7 +118,12 @@ impl Core {
         for session in &left.sessions {
             self.host().remove_scratch(session);
         }
-        self.store().write(|tx| tx.emit(core_event(EventKind::CoreStarted))).await
+        self.store()
+            .write(move |tx| {
+                tx.recover(&settings)?;
+                tx.emit(core_event(EventKind::CoreStarted))
+            })
+            .await
     }
 
     /// Starts the agents again that were meant to run. One that cannot start does not stop the others.

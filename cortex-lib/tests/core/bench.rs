@@ -19,7 +19,7 @@ use cortex_lib::error::Error;
 use cortex_lib::ids::{AgentId, ProjectId, RuntimeId, TaskId};
 use cortex_lib::port::{Runtime, ScriptedHost, ScriptedRuntime, ScriptedWorld};
 use cortex_lib::settings::Settings;
-use cortex_lib::store::{Event, NoFaults, Store, StoreOptions};
+use cortex_lib::store::{Event, Faults, NoFaults, Store, StoreOptions};
 use cortex_lib::time::Timestamp;
 use cortex_lib::{Cortex, Kind};
 use tempfile::TempDir;
@@ -46,6 +46,7 @@ pub struct Setup {
     pub verification: bool,
     pub epoch: i64,
     pub seed: u64,
+    pub faults: Arc<dyn Faults>,
     pub dir: Arc<TempDir>,
 }
 
@@ -60,6 +61,7 @@ impl Setup {
             verification: false,
             epoch: EPOCH,
             seed: 7,
+            faults: Arc::new(NoFaults),
             dir: Arc::new(TempDir::new().unwrap()),
         }
     }
@@ -99,7 +101,7 @@ impl Setup {
         let options =
             StoreOptions { env: Arc::clone(&env), events_kept: self.settings.events.kept };
         let path = self.dir.path().join("cortex.db");
-        let store = Store::open_inline(&path, options, Arc::new(NoFaults)).unwrap();
+        let store = Store::open_inline(&path, options, Arc::clone(&self.faults)).unwrap();
         let mut builder = Cortex::builder(self.dir.path()).settings(self.settings.clone()).env(env);
         for runtime in &self.runtimes {
             builder = builder.runtime(Arc::new(runtime.clone()) as Arc<dyn Runtime>);

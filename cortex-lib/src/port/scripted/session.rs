@@ -173,11 +173,11 @@ impl ScriptedSession {
                     self.forget(&turn.id);
                     script.end(turn, outcome)
                 }
-                Step::EndAnother(turn_id) => SessionEvent::TurnEnded(TurnEnd {
-                    turn_id,
-                    outcome: TurnOutcome::Succeeded { text: "of another turn".to_owned() },
-                    usage: script.usage,
-                }),
+                Step::EndAnother(turn_id) => {
+                    self.forget(&turn_id);
+                    let outcome = TurnOutcome::Succeeded { text: "of another turn".to_owned() };
+                    SessionEvent::TurnEnded(TurnEnd { turn_id, outcome, usage: script.usage })
+                }
                 Step::Crash(message) => return self.die(Some(message)).await,
                 Step::LetGo => return self.die(None).await,
             };
