@@ -1,13 +1,16 @@
 //! Jobs: what the world is owed, begun beside the engine and reported back to it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::sync::mpsc::error::SendError;
 use tokio_util::sync::CancellationToken;
 
 use super::core::Core;
 use super::live::{Live, Pulse, Pump, Work};
 use super::run::{Begun, Engine, stale_is_fine};
 use super::wake::{Done, Job, Wake};
+use crate::domain::agent::{Interaction, Role};
 use crate::domain::attempt::{AttemptInput, Cause};
 use crate::domain::capability::Capability;
 use crate::domain::instruction::{self, DependencyResult};
@@ -17,7 +20,7 @@ use crate::error::{Code, Error, Result};
 use crate::ids::{AttemptId, SessionId, TurnId};
 use crate::limits::{CLOSE_GRACE, START_TIMEOUT};
 use crate::port::{Opened, Session, SessionSpec, Turn, VerificationOutcome, VerificationRequest};
-use crate::progress::{AttemptReport, SessionEnd, last_failure_text};
+use crate::progress::{AttemptReport, SessionEnd, TurnFailed, last_failure_text};
 use crate::store::{Attempt, ReadTx};
 
 type Outcome = std::pin::Pin<Box<dyn Future<Output = Done> + Send>>;
@@ -40,8 +43,12 @@ impl Engine {
                 () = stop.cancelled() => return,
                 done = work => done,
             };
-            // An engine that is gone needs to hear nothing.
-            drop(wakes.send(Wake::Done(job, done)).await);
+            // An engine that is gone needs to hear nothing, but what it asked for must not live on.
+            if let Err(SendError(Wake::Done(_, Done::Opened(Ok(opened))))) =
+                wakes.send(Wake::Done(job, done)).await
+            {
+                opened.session.close(Duration::ZERO).await;
+            }
         });
     }
 
@@ -53,6 +60,9 @@ impl Engine {
             Job::SendTurn(id) => self.send_turn(id)?,
             Job::InterruptTurn(id) => {
                 let attempt = self.core.store().read(|tx| tx.attempt(id))?.ok_or_else(gone)?;
+                if self.was_never_sent(&attempt.session_id, &attempt.turn_id) {
+                    return Ok(Box::pin(async { Done::NeverSent }));
+                }
                 self.interrupt(&attempt.session_id, attempt.turn_id)?
             }
             Job::Verify(id) => self.verify(id)?,
@@ -71,6 +81,9 @@ impl Engine {
             }
             Job::InterruptDirect(id) => {
                 let turn = self.core.store().read(|tx| tx.direct_turn(id))?.ok_or_else(gone)?;
+                if self.was_never_sent(&turn.session_id, &turn.id) {
+                    return Ok(Box::pin(async { Done::NeverSent }));
+                }
                 self.interrupt(&turn.session_id, turn.id)?
             }
         })
@@ -84,6 +97,11 @@ impl Engine {
         if let Some(live) = self.live.get(id) {
             live.pulse.begin(work, self.core.env().monotonic());
         }
+    }
+
+    /// Whether a turn was told to end before it went to its session, which will never speak of it then.
+    fn was_never_sent(&self, id: &SessionId, turn: &TurnId) -> bool {
+        self.live.get(id).is_some_and(|live| !live.pulse.works_on(turn))
     }
 
     fn open(&self, id: &SessionId) -> Result<Outcome> {
@@ -102,6 +120,11 @@ impl Engine {
             );
             return Err(Error::new(Code::ProjectInvalidRoot, message)
                 .with("project_id", project.id.as_str()));
+        }
+        if (agent.role, agent.interaction) == (Role::Orchestrator, Interaction::Terminal) {
+            let message = format!("agent {} is an orchestrator in terminal mode", agent.name);
+            return Err(Error::new(Code::AgentOrchestratorNeedsStructured, message)
+                .with("agent_id", agent.id.as_str()));
         }
         let resumes = runtime.info().capabilities.contains(&Capability::Resume);
         let spec = SessionSpec {
@@ -224,6 +247,21 @@ impl Engine {
             (Job::InterruptTurn(id), Done::Interrupted(Err(error))) => {
                 self.not_interrupted(id, &error).await
             }
+            (Job::InterruptTurn(id), Done::NeverSent) => {
+                let report = AttemptReport {
+                    message: Some("it was ended before it was sent".to_owned()),
+                    ..AttemptReport::default()
+                };
+                self.tell_attempt(id, AttemptInput::TurnFailed(Cause::Error), report).await
+            }
+            (Job::InterruptDirect(id), Done::NeverSent) => {
+                let turn = id.clone();
+                self.record(move |tx| {
+                    let message = "it was interrupted before it was sent".to_owned();
+                    tx.end_direct_turn(&turn, Err(&TurnFailed { cause: "interrupted", message }))
+                })
+                .await
+            }
             (Job::Verify(id), Done::Verified(outcome)) => self.verified(id, outcome).await,
             (Job::Verify(id), Done::Cancelled) => self.verification_ended(id).await,
             (Job::SendDirect(id), Done::Sent(sent)) => self.direct_sent(id, sent).await,
@@ -338,7 +376,9 @@ impl Engine {
         let turn = id.clone();
         match sent {
             Ok(()) => self.record(move |tx| tx.direct_turn_accepted(&turn)).await,
-            Err(error) => self.record(move |tx| tx.direct_turn_refused(&turn, &error)).await,
+            Err(error) => {
+                self.record(move |tx| tx.direct_turn_refused(&turn, &error, "error")).await
+            }
         }
     }
 

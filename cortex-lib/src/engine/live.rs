@@ -59,6 +59,11 @@ impl Pulse {
         (!self.in_tool.load(Ordering::Relaxed)).then(|| last.saturating_add(limit))
     }
 
+    /// Whether this is the turn that it was given last.
+    pub(super) fn works_on(&self, turn: &TurnId) -> bool {
+        self.work().is_some_and(|work| work.turn == *turn)
+    }
+
     fn work(&self) -> Option<Work> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

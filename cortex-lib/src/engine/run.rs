@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::core::{Core, CoreState};
 use super::live::Live;
 use super::shutdown::Shutdown;
-use super::wake::{Job, Wake};
+use super::wake::{Done, Job, Wake};
 use crate::domain::attempt::{AttemptDuty, AttemptInput, AttemptState, EndReason};
 use crate::domain::schedule;
 use crate::domain::{Machine as _, agent::AgentDuty, turn::TurnDuty};
@@ -46,11 +46,16 @@ impl Engine {
 
     /// Runs until the core is told to end and nothing runs any more, or its store has failed.
     pub(super) async fn run(mut self) {
-        let mut changes = self.core.store().changes();
+        let store = self.core.store().clone();
+        let mut changes = store.changes();
         let mut waiting: Vec<oneshot::Sender<()>> = Vec::new();
         loop {
             changes.mark_unchanged();
-            let due = match self.settle().await {
+            let settled = match store.failed() {
+                Some(why) => Err(why),
+                None => self.settle().await,
+            };
+            let due = match settled {
                 Ok(due) => due,
                 Err(error) if ends_the_engine(error.code()) => {
                     tracing::error!(code = %error.code(), "the engine cannot go on: {}", error.message());
@@ -79,21 +84,27 @@ impl Engine {
                     None => break,
                 },
                 more = changes.changed() => if more.is_err() { break },
+                // Nothing commits any more, so nothing else would wake it.
+                _ = store.wait_failed() => {}
                 () = pause(wait) => {}
             }
         }
+        self.hear_out(&mut waiting).await;
         for answer in waiting {
             ended(answer);
         }
-        self.answer_late_stops();
     }
 
-    /// Stops that came after the last one was heard are over too.
-    fn answer_late_stops(&mut self) {
+    /// What came after the last look: stops are over too, and a session that opened must not live on.
+    async fn hear_out(&mut self, waiting: &mut Vec<oneshot::Sender<()>>) {
         self.heard.close();
-        while let Ok(wake) = self.heard.try_recv() {
-            if let Wake::Stop(_, answer) = wake {
-                ended(answer);
+        while let Some(wake) = self.heard.recv().await {
+            match wake {
+                Wake::Stop(_, answer) => waiting.push(answer),
+                Wake::Done(_, Done::Opened(Ok(opened))) => {
+                    opened.session.close(Duration::ZERO).await;
+                }
+                Wake::Done(..) | Wake::Session(..) => {}
             }
         }
     }
@@ -160,8 +171,10 @@ impl Engine {
                         &settings,
                     )),
                     Timer::TurnGrace(id) => match tx.direct_turn(id)? {
-                        Some(turn) => tx.stop_agent(&turn.agent_id, &settings).map(drop),
-                        None => Ok(()),
+                        Some(turn) if !turn.state.is_final() => {
+                            tx.stop_agent(&turn.agent_id, &settings).map(drop)
+                        }
+                        Some(_) | None => Ok(()),
                     },
                 }
             })

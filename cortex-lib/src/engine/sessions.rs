@@ -60,8 +60,13 @@ impl Engine {
         })?;
         let settings = self.core().settings();
         let Some(attempt) = attempt else {
+            let session = id.clone();
             return self
                 .record(move |tx| {
+                    let turn = tx.direct_turn(&end.turn_id)?;
+                    if turn.is_none_or(|turn| turn.session_id != session) {
+                        return Ok(());
+                    }
                     let outcome = match &end.outcome {
                         TurnOutcome::Succeeded { text } => Ok((text.as_str(), end.usage)),
                         TurnOutcome::Interrupted => Err(TurnFailed {

@@ -56,6 +56,8 @@ pub(super) enum Done {
     Sent(Result<()>),
     /// A session was asked to end a turn, or could not be.
     Interrupted(Result<()>),
+    /// A turn that was to be interrupted had not even been sent.
+    NeverSent,
     /// A verification ended by itself.
     Verified(VerificationOutcome),
     /// It was ended before.

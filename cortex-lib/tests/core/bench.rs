@@ -45,6 +45,7 @@ pub struct Setup {
     pub settings: Settings,
     pub verification: bool,
     pub epoch: i64,
+    pub seed: u64,
     pub dir: Arc<TempDir>,
 }
 
@@ -58,6 +59,7 @@ impl Setup {
             settings: Settings::default(),
             verification: false,
             epoch: EPOCH,
+            seed: 7,
             dir: Arc::new(TempDir::new().unwrap()),
         }
     }
@@ -92,7 +94,8 @@ impl Setup {
 
     /// Opens the core without adding anything to it.
     pub async fn open_bare(&self) -> (Cortex, Store) {
-        let env: Arc<dyn Env> = Arc::new(SimEnv::new(7, Timestamp::from_millis(self.epoch)));
+        let env: Arc<dyn Env> =
+            Arc::new(SimEnv::new(self.seed, Timestamp::from_millis(self.epoch)));
         let options =
             StoreOptions { env: Arc::clone(&env), events_kept: self.settings.events.kept };
         let path = self.dir.path().join("cortex.db");
@@ -121,7 +124,7 @@ impl Setup {
 
     /// Opens the core again on what it has on disk, some time later.
     pub async fn reopen(&mut self, project: &ProjectId) -> Bench {
-        self.epoch += 3_600_000;
+        (self.epoch, self.seed) = (self.epoch + 3_600_000, self.seed + 1);
         let (cortex, store) = self.open_bare().await;
         Bench {
             cx: cortex.as_user(),

@@ -82,7 +82,8 @@ async fn a_filter_by_agent_moves_the_cursor_all_the_same() {
 async fn a_cursor_beyond_the_newest_event_comes_back() {
     let bench = Setup::new().open().await;
     bench.ready("a").await;
-    let page = page(&bench, poll(Some(1_000_000))).await;
+    let beyond = bench.cortex.newest_event().unwrap() + 1_000;
+    let page = page(&bench, poll(Some(beyond))).await;
     assert_eq!((page.events.len(), page.dropped), (0, 0));
     assert_eq!(page.next_after, bench.cortex.newest_event().unwrap(), "H-40");
 }

@@ -276,7 +276,8 @@ fn a_core_whose_store_fails_ends_its_sessions() {
 
 #[test]
 fn cores_live_side_by_side() {
-    let (one, other) = (Setup::new(), Setup::new());
+    let (one, mut other) = (Setup::new(), Setup::new());
+    other.seed = 8;
     life(async {
         let (one, other) = (one.open().await, other.open().await);
         let agent = one.ready("a").await;

@@ -141,7 +141,8 @@ async fn after_a_retry_that_a_person_asked_for_a_failure_blocks() {
     let id = bench.one_task(TaskSpec { max_retries: Some(0), ..spec("x", &[]) }).await;
     bench.until_task(&id, TaskStatus::Blocked).await;
     let retry = RetryTask { task_id: id.clone(), execution_id: None, reason: None };
-    assert_eq!(bench.call(retry).await.task.status, TaskStatus::Ready, "S-170");
+    let status = bench.call(retry).await.task.status;
+    assert!(matches!(status, TaskStatus::Ready | TaskStatus::Running), "S-170: {status:?}");
     let look = async || Some(bench.task(&id).await).filter(|task| task.attempts.len() == 2);
     bench.until("the second attempt", look).await;
     let task = bench.until_task(&id, TaskStatus::Blocked).await;

@@ -1,5 +1,7 @@
 //! Why tasks wait.
 
+use std::time::Duration;
+
 use cortex_lib::api::operator::{PauseAgent, RemoveAgent, ResumeAgent};
 use cortex_lib::api::tool::{SendMessage, StopAgent, UpdateAgent};
 use cortex_lib::domain::agent::{AgentStatus, Role};
@@ -12,7 +14,7 @@ use cortex_lib::error::Code;
 use cortex_lib::ids::{AgentId, RuntimeId, TaskId};
 use cortex_lib::port::{Script, ScriptedRuntime};
 
-use crate::bench::{Bench, SCRIPTED, Setup, new_agent, secs, spec};
+use crate::bench::{Bench, SCRIPTED, Setup, new_agent, pass, secs, spec};
 
 async fn waits(bench: &Bench, id: &TaskId) -> Waiting {
     bench.task(id).await.waiting.unwrap()
@@ -222,6 +224,7 @@ async fn an_agent_whose_session_is_dying_gets_no_task() {
     let agent = bench.ready("a").await;
     let session = bench.world.session_of(&agent).unwrap();
     bench.world.kill(&session, "killed").await;
+    pass(Duration::from_millis(1)).await;
     let id = bench.one_task(pinned("x", &agent)).await;
     bench.until_agent(&agent, AgentStatus::Crashed).await;
     let task = bench.task(&id).await;
