@@ -391,7 +391,7 @@ async fn unknown_ids_are_named() {
 }
 
 #[tokio::test]
-async fn what_is_anothers_is_not_there_for_a_session() {
+async fn what_others_own_is_not_there_for_a_session() {
     let place = Place::new().await;
     let add =
         AddProject { name: "other".into(), root: place.dir.path().to_owned(), verification: None };
