@@ -95,10 +95,7 @@ impl Command for CreateAgent {
     ];
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
-        let project = cx.core().store().read(|tx| tx.project(&self.project_id));
-        let project = project.ok().filter(|project| cx.sees(&project.id)).ok_or_else(|| {
-            Error::new(Code::ProjectNotFound, format!("there is no project {}", self.project_id))
-        })?;
+        let project = cx.core().store().read(|tx| cx.project(tx, &self.project_id))?;
         if self.role == Role::Orchestrator && *cx.caller() != Caller::User {
             return Err(Error::new(Code::PermissionDenied, "only a person makes an orchestrator"));
         }
