@@ -352,6 +352,10 @@ async fn refused_and_kept() {
     while ended.elapsed() < DISK_FULL_WAIT * 5 / 2 {
         bench.refuses_changes(&place).await;
     }
+    tokio::select! { biased;
+        told = events.next() => panic!("nothing was kept, so nothing is told: {told:?}"),
+        () = std::future::ready(()) => {}
+    }
     place.free();
     let last = bench.until_task("last", TaskStatus::Completed).await;
     assert_eq!(last.result.unwrap().text.trim(), "LEFT-RESULT\nRIGHT-RESULT");
@@ -361,8 +365,11 @@ async fn refused_and_kept() {
 
     // What was published is what was kept, without a gap.
     let end = bench.cortex.newest_event().unwrap();
+    let mut kept = bench.cortex.events(Some(newest));
     for seq in newest + 1..=end {
-        assert_eq!(events.next().await.unwrap().unwrap().seq, seq);
+        let told = events.next().await.unwrap().unwrap();
+        assert_eq!(told.seq, seq);
+        assert_eq!(told, kept.next().await.unwrap().unwrap());
     }
     bench
         .cortex
