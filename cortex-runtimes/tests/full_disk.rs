@@ -1,9 +1,15 @@
 //! A real core on a disk that fills up: a small file system that only this process sees and that ends with it.
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 #![expect(clippy::panic, reason = "a test may stop, with what it saw")]
+#![expect(clippy::indexing_slicing, reason = "a test may stop")]
+#![expect(clippy::print_stderr, reason = "what is skipped or never came is said")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test starts itself again, and times what it waits for"
+)]
 
 use std::collections::BTreeMap;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -61,7 +67,7 @@ fn with_a_small_disk() -> ExitCode {
         .env(DISK, folder.path())
         .status();
     let skipped = |why: &str| {
-        writeln!(io::stderr(), "SKIPPED: {why}").unwrap();
+        eprintln!("SKIPPED: {why}");
         ExitCode::SUCCESS
     };
     match ran.map(|status| status.code()) {
@@ -319,7 +325,7 @@ async fn until<T>(what: &str, look: impl AsyncFn() -> Option<T>) -> Option<T> {
     };
     let found = tokio::time::timeout(PATIENCE, search).await.ok();
     if found.is_none() {
-        writeln!(io::stderr(), "it never came: {what}").unwrap();
+        eprintln!("it never came: {what}");
     }
     found
 }
@@ -496,9 +502,9 @@ async fn again_and_again() {
             ticks.tick().await;
         }
     };
-    let done = async { bench.until_task("last", TaskStatus::Completed).await };
+    let completed = async { bench.until_task("last", TaskStatus::Completed).await };
     let last = tokio::select! { biased;
-        last = done => last,
+        last = completed => last,
         () = flood => panic!("it floods for ever"),
     };
     assert!(full > 1, "the disk was full {full} times");
