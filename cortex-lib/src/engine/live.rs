@@ -59,6 +59,16 @@ impl Pulse {
         (!self.in_tool.load(Ordering::Relaxed)).then(|| last.saturating_add(limit))
     }
 
+    /// When to look for a stall again. While a tool runs nothing is due, but its end wakes nobody.
+    pub(super) fn look_again_at(&self, limit: Duration, now: Duration) -> Duration {
+        self.stalls_at(limit).unwrap_or_else(|| now.saturating_add(limit))
+    }
+
+    /// Whether a turn was handed to the session: it is what it works on, or worked on last.
+    pub(super) fn began(&self, turn: &TurnId) -> bool {
+        self.work().is_some_and(|work| work.turn == *turn)
+    }
+
     fn work(&self) -> Option<Work> {
         self.work.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -12,7 +12,7 @@ use crate::error::{Code, Error, Result};
 use crate::ids::SessionId;
 use crate::port::{SessionEvent, ToolAnswer, ToolRequest, TurnEnd, TurnOutcome};
 use crate::progress::{AttemptReport, SessionEnd, TurnFailed};
-use crate::store::NewEvent;
+use crate::store::{DirectTurn, NewEvent};
 
 impl Engine {
     /// Something happened in a session.
@@ -60,8 +60,13 @@ impl Engine {
         })?;
         let settings = self.core().settings();
         let Some(attempt) = attempt else {
+            let session = id.clone();
             return self
                 .record(move |tx| {
+                    let of_session = |turn: &DirectTurn| turn.session_id == session;
+                    if !tx.direct_turn(&end.turn_id)?.as_ref().is_some_and(of_session) {
+                        return Ok(());
+                    }
                     let outcome = match &end.outcome {
                         TurnOutcome::Succeeded { text } => Ok((text.as_str(), end.usage)),
                         TurnOutcome::Interrupted => Err(TurnFailed {

@@ -56,6 +56,8 @@ pub(super) enum Done {
     Sent(Result<()>),
     /// A session was asked to end a turn, or could not be.
     Interrupted(Result<()>),
+    /// There was nothing to interrupt: the turn was not handed to its session.
+    NeverSent,
     /// A verification ended by itself.
     Verified(VerificationOutcome),
     /// It was ended before.

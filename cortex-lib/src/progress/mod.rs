@@ -18,5 +18,5 @@ pub use attempts::AttemptReport;
 pub(crate) use attempts::last_failure_text;
 pub use board::BoardFacts;
 pub use objectives::NewObjective;
-pub use recovery::Recovered;
+pub use recovery::LeftBehind;
 pub use tasks::Decided;

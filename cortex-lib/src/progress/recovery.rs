@@ -6,28 +6,34 @@ use crate::domain::attempt::AttemptInput;
 use crate::error::Result;
 use crate::ids::{AttemptId, SessionId};
 use crate::settings::Settings;
-use crate::store::{Why, WriteTx};
+use crate::store::{ReadTx, Why, WriteTx};
 
-/// What an earlier life left behind.
+/// What an earlier life left behind. Its processes are to be ended before [`WriteTx::recover`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recovered {
-    /// Sessions that were live: their processes are to be ended.
+pub struct LeftBehind {
+    /// Sessions that were live.
     pub sessions: Vec<SessionId>,
-    /// Attempts whose verification ran: so are theirs.
-    pub verifications: Vec<AttemptId>,
+    /// Attempts that were not over: the commands that verify one carry its id.
+    pub attempts: Vec<AttemptId>,
+}
+
+impl ReadTx<'_> {
+    /// What an earlier life left behind.
+    pub fn left_behind(&self) -> Result<LeftBehind> {
+        Ok(LeftBehind {
+            sessions: self.live_sessions()?.into_iter().map(|session| session.id).collect(),
+            attempts: self.live_attempts()?.into_iter().map(|attempt| attempt.id).collect(),
+        })
+    }
 }
 
 impl WriteTx<'_> {
     /// Settles what an earlier life left: sessions are over, their turns lost, verifications begin anew.
-    pub fn recover(&mut self, settings: &Settings) -> Result<Recovered> {
-        let sessions: Vec<_> =
-            self.live_sessions()?.into_iter().map(|session| session.id).collect();
-        for id in &sessions {
-            self.session_over(id, &SessionEnd::CoreGone, settings)?;
+    pub fn recover(&mut self, settings: &Settings) -> Result<()> {
+        for session in self.live_sessions()? {
+            self.session_over(&session.id, &SessionEnd::CoreGone, settings)?;
         }
-        let mut verifications = Vec::new();
         for attempt in self.live_attempts()? {
-            verifications.push(attempt.id.clone());
             self.attempt_input(
                 &attempt.id,
                 AttemptInput::CoreLost,
@@ -42,6 +48,6 @@ impl WriteTx<'_> {
                 &Why::Because("the core restarted"),
             )?;
         }
-        Ok(Recovered { sessions, verifications })
+        Ok(())
     }
 }

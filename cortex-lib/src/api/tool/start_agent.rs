@@ -79,7 +79,7 @@ impl Command for StartAgent {
             })
             .await?;
         if !was_live && let Some(session) = started.state.session() {
-            let wait = START_TIMEOUT.saturating_mul(2).saturating_add(CLOSE_GRACE);
+            let wait = START_TIMEOUT.saturating_add(CLOSE_GRACE);
             let settled = core.wait_for(wait, |tx| settled(tx, &self.agent_id, session)).await?;
             settled.unwrap_or_else(|| {
                 Err(Error::new(Code::RuntimeStartTimedOut, "the agent did not get ready in time"))
