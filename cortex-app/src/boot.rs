@@ -71,7 +71,8 @@ pub async fn open(
     let mut settings = config.settings();
     settings.agents.restore_on_open &= life == Life::Long;
     let mut builder = Cortex::builder(data_dir).settings(settings);
-    for runtime in config.runtimes(extra)? {
+    let runtimes = config.runtimes(extra)?;
+    for runtime in runtimes {
         builder = builder.runtime(runtime);
     }
     let cortex = builder.open().await?;
@@ -94,18 +95,18 @@ pub async fn open(
 
 async fn serve_mcp(cortex: &Cortex, config: &Mcp) -> Endpoint {
     let token = UserToken::of(cortex.data_dir());
-    let served = async {
+    let serve = async {
         let secret = token.load_or_create(&**cortex.core().env())?;
         let options = McpOptions { port: config.port, token: secret };
         Ok(Arc::new(mcp::serve(cortex, options).await?))
     };
-    match served.await {
+    let outcome: Result<Arc<McpServer>> = serve.await;
+    match outcome {
         Ok(server) => {
-            let watch = tokio::spawn(follow_token(Arc::clone(&server), token));
-            Endpoint::On(Served { server, token: watch })
+            let token = tokio::spawn(follow_token(Arc::clone(&server), token));
+            Endpoint::On(Served { server, token })
         }
         Err(error) => {
-            let error: Error = error;
             let (code, message) = (error.code(), error.message());
             tracing::warn!(%code, "no MCP: {message}");
             Endpoint::Failed(error)

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cortex_lib::api::Command;
 use cortex_lib::api::operator::CoreStatus;
+use cortex_lib::domain::approval::Rule;
 use cortex_lib::engine::{Output, OutputFeed};
 use cortex_lib::error::{Code, Result};
 use cortex_lib::local::{self, Client};
@@ -38,6 +39,15 @@ pub struct Opening {
     pub life: Life,
     /// Runtimes besides those of the configuration. A core that runs already does not have them.
     pub extra: Vec<CommandConfig>,
+    /// Rules for tool requests behind those of the configuration. A core that runs already does not have them.
+    pub rules: Vec<Rule>,
+}
+
+impl Opening {
+    /// A core that lives as long as said, and is as configured.
+    pub fn of(life: Life) -> Self {
+        Self { life, extra: Vec::new(), rules: Vec::new() }
+    }
 }
 
 impl Door {
@@ -47,7 +57,7 @@ impl Door {
     ///
     /// As [`open_with`](Self::open_with).
     pub async fn open(global: &Global) -> Result<Self> {
-        Self::open_with(global, Opening { life: Life::Brief, extra: Vec::new() }).await
+        Self::open_with(global, Opening::of(Life::Brief)).await
     }
 
     /// The core that serves the data directory, else one that is opened here as `opening` says.
@@ -57,19 +67,20 @@ impl Door {
     /// Those of [`Config::read`], [`boot::open`] and [`Client::connect`].
     pub async fn open_with(global: &Global, opening: Opening) -> Result<Self> {
         let data_dir = global.data_dir()?;
-        if let Some(client) = Client::connect(&data_dir).await? {
+        let running = Client::connect(&data_dir).await?;
+        if let Some(client) = running {
             log::to_terminal(global.verbose);
             return Ok(Self::There(client));
         }
-        let config = Config::read(&data_dir)?;
+        let mut config = Config::read(&data_dir)?;
+        config.approvals.rules.extend(opening.rules);
         log::to_file(&data_dir, &config.log, global.verbose)?;
-        match boot::open(&data_dir, &config, opening.life, opening.extra).await {
+        let opened = boot::open(&data_dir, &config, opening.life, opening.extra).await;
+        match opened {
             Ok(opened) => Ok(Self::Here(opened)),
             Err(error) if error.code() == Code::DataDirInUse => {
-                match wait_for_core(&data_dir).await? {
-                    Some(client) => Ok(Self::There(client)),
-                    None => Err(error),
-                }
+                let found = wait_for_core(&data_dir).await?;
+                found.map(Self::There).ok_or(error)
             }
             Err(error) => Err(error),
         }

@@ -54,7 +54,10 @@ fn install(file: Option<(RollingFileAppender, Level)>, verbose: u8) {
         _ => Some(LevelFilter::TRACE),
     };
     let terminal = shown.map(|level| {
-        tracing_subscriber::fmt::layer().with_writer(io::stderr).with_filter(ours(level))
+        tracing_subscriber::fmt::layer()
+            .with_ansi(console::colors_enabled_stderr())
+            .with_writer(io::stderr)
+            .with_filter(ours(level))
     });
     // A process has one log; whoever comes second (a test, an embedder) writes to the first one's.
     drop(tracing_subscriber::registry().with(file).with(terminal).try_init());

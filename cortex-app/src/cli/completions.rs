@@ -2,7 +2,6 @@
 
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
-use cortex_lib::error::Result;
 
 use super::screen::Screen;
 use super::{Cli, Exit};
@@ -16,10 +15,10 @@ pub(super) struct Completions {
 }
 
 impl Completions {
-    pub(super) fn run(self, screen: Screen) -> Result<Exit> {
+    pub(super) fn run(self, screen: Screen) -> Exit {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "cortex", &mut script);
         screen.line(&String::from_utf8_lossy(&script));
-        Ok(Exit::Done)
+        Exit::Done
     }
 }

@@ -1,8 +1,10 @@
 //! `cortex config`: what is set, and what can be.
 
+use std::collections::BTreeMap;
+
 use clap::{Args, Subcommand};
 use cortex_lib::error::Result;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::screen::{Screen, pretty};
 use super::{Exit, Global};
@@ -29,9 +31,9 @@ impl Configuration {
     pub(super) fn run(self, global: &Global, screen: Screen) -> Result<Exit> {
         match self.action {
             Action::Show => {
-                let config = Config::read(&global.data_dir()?)?;
-                let shown = hide_variables(serde_json::to_value(&config).unwrap_or_default());
-                screen.line(&pretty(&shown)?);
+                let mut config = Config::read(&global.data_dir()?)?;
+                hide_variables(&mut config);
+                screen.line(&pretty(&config)?);
             }
             Action::Check => {
                 let data_dir = global.data_dir()?;
@@ -53,26 +55,11 @@ impl Configuration {
 }
 
 /// Variables are where people keep keys, and what is printed is pasted.
-fn hide_variables(mut value: Value) -> Value {
-    match &mut value {
-        Value::Object(object) => {
-            for (key, inner) in object {
-                let inner_value = std::mem::take(inner);
-                *inner = match inner_value {
-                    Value::Object(variables) if key == "env" => variables
-                        .into_iter()
-                        .map(|(name, _)| (name, Value::from("[hidden]")))
-                        .collect(),
-                    other => hide_variables(other),
-                };
-            }
-        }
-        Value::Array(items) => {
-            for item in items {
-                *item = hide_variables(std::mem::take(item));
-            }
-        }
-        _ => {}
+fn hide_variables(config: &mut Config) {
+    let runtimes = &mut config.runtimes;
+    let commands = runtimes.commands.values_mut().map(|program| &mut program.env);
+    let variables = std::iter::once(&mut runtimes.claude_code.env).chain(commands);
+    for value in variables.flat_map(BTreeMap::values_mut) {
+        "[hidden]".clone_into(value);
     }
-    value
 }

@@ -49,7 +49,6 @@ struct Report {
 }
 
 impl Doctor {
-    #[expect(clippy::unused_self, reason = "all commands run alike")]
     pub(super) async fn run(self, global: &Global, screen: Screen) -> Result<Exit> {
         let data_dir = global.data_dir()?;
         let mut findings = vec![configuration(&data_dir)];
@@ -127,7 +126,7 @@ async fn core(door: &Door, data_dir: &Path) -> Vec<Finding> {
                 format!("{dir}, writable, no core runs")
             };
             let work = format!(
-                "{} sessions, {} open objectives, {} events",
+                "{} sessions, {} open objectives, newest event {}",
                 status.live_sessions, status.open_objectives, status.newest_event
             );
             vec![Finding::ok("data directory", held), Finding::ok("core", work)]

@@ -60,7 +60,9 @@ fn line(event: &Event, screen: Screen) -> String {
     let agent = event.agent_id.as_ref().map_or_else(String::new, |id| format!("  agent {id}"));
     let data = match &event.data {
         serde_json::Value::Object(data) => {
-            data.iter().map(|(key, value)| format!("  {key}={value}")).collect()
+            let facts: Vec<_> =
+                data.iter().map(|(key, value)| format!("  {key}={value}")).collect();
+            facts.concat()
         }
         other => format!("  {other}"),
     };

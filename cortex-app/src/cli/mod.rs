@@ -80,7 +80,7 @@ impl Command {
             Self::Doctor(command) => command.run(global, screen).await,
             Self::Config(command) => command.run(global, screen),
             Self::Token(command) => command.run(global, screen),
-            Self::Completions(command) => command.run(screen),
+            Self::Completions(command) => Ok(command.run(screen)),
             Self::Run(command) => Ok(command.run(global).await),
         }
     }

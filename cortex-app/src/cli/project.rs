@@ -1,8 +1,8 @@
 //! `cortex project`: the folders that agents work in.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use cortex_lib::api::operator::{AddProject, RemoveProject, UpdateProject};
 use cortex_lib::api::tool::ListProjects;
 use cortex_lib::api::view::ProjectView;
@@ -41,21 +41,21 @@ enum Action {
 }
 
 #[derive(Debug, Args)]
-#[group(id = "what", required = true, multiple = false, args = ["clear", "file", "command"])]
+#[command(group(ArgGroup::new("what").required(true)))]
 struct SetVerification {
     /// The project, by name or id
     project: String,
     /// No verification any more: results wait for a person
-    #[arg(long)]
+    #[arg(long, group = "what")]
     clear: bool,
-    /// Several commands, from a JSON file: {"commands":[{"argv":["cargo","test"]}],"timeout_secs":600}
-    #[arg(long, value_name = "FILE")]
+    /// Several commands, from a JSON file: `{"commands":[{"argv":["cargo","test"]}],"timeout_secs":600}`
+    #[arg(long, value_name = "FILE", group = "what")]
     file: Option<PathBuf>,
     /// Seconds for the command
     #[arg(long, value_name = "SECS", default_value_t = 600, conflicts_with_all = ["file", "clear"])]
     timeout: u32,
     /// One command and its arguments, behind `--`; no shell takes part
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND", group = "what")]
     command: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ impl Project {
     pub(super) async fn run(self, global: &Global, screen: Screen) -> Result<Exit> {
         match self.action {
             Action::Add { name, root } => {
-                let root = absolute(root)?;
+                let root = absolute(&root)?;
                 let added = with_door(global, async |door| {
                     door.call(AddProject { name, root, verification: None }).await
                 });
@@ -113,8 +113,8 @@ impl SetVerification {
 }
 
 /// A folder as the core wants it; people give it from where they are.
-fn absolute(path: PathBuf) -> Result<PathBuf> {
-    std::path::absolute(&path).map_err(|error| {
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|error| {
         let problem = Problem::new("ROOT", format!("is no folder: {error}"));
         Error::invalid(Code::InvalidArguments, vec![problem])
     })

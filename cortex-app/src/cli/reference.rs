@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use clap::CommandFactory as _;
+use clap::{Command, CommandFactory as _};
 
 use super::{Cli, Exit};
 
@@ -20,17 +20,26 @@ pub fn page() -> String {
     page.push('\n');
     let mut program = Cli::command();
     program.build();
-    describe(&mut page, &mut program, "");
+    describe(&mut page, &program, "");
     page
 }
 
-fn describe(page: &mut String, command: &mut clap::Command, above: &str) {
+fn describe(page: &mut String, command: &Command, above: &str) {
     let name = format!("{above}{}", command.get_name());
-    let help = command.render_help().to_string();
+    // What every command takes is told once, at the top.
+    let mut shown = if above.is_empty() {
+        command.clone()
+    } else {
+        command.clone().mut_args(|arg| {
+            let common = arg.is_global_set() || arg.get_id() == "help";
+            if common { arg.hide(true) } else { arg }
+        })
+    };
+    let help = shown.render_long_help().to_string();
     let help = help.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
     // Writing into a String cannot fail.
     let _infallible = write!(page, "\n## {name}\n\n```text\n{}\n```\n", help.trim_end());
-    for inner in command.get_subcommands_mut().filter(|inner| inner.get_name() != "help") {
+    for inner in command.get_subcommands().filter(|inner| inner.get_name() != "help") {
         describe(page, inner, &format!("{name} "));
     }
 }

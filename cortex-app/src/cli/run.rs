@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use cortex_lib::domain::approval::{Decide, Rule};
 use cortex_lib::error::{Code, Error};
 use cortex_lib::ids::RuntimeId;
 
 use super::{Exit, Global};
 use crate::boot::Life;
 use crate::door::{Door, Opening};
-use crate::run::{self, Beginning, Ending, ObjectiveFile, Outcome, Show, Wishes};
+use crate::run::{self, Beginning, Ending, Hints, ObjectiveFile, Outcome, Show, Wishes};
 use crate::signals::StopRequests;
 
 const EXIT_CODES: &str = "\
@@ -26,6 +27,9 @@ Progress goes to the standard error, what the tasks returned to the standard out
 output has one JSON object in each line: run.started, every event of the core as it is, output (what agents
 print), run.note, and at the end run.ended with status, exit_code, next, error and the objective.
 
+Coding CLIs ask before they write files or run programs. Cortex answers by approvals.rules in config.json, then by
+--allow, and denies the rest.
+
 A core that serves the data directory already (cortex serve) runs the objective; else one is opened for it.";
 
 /// Run the objective of a file to its end.
@@ -33,21 +37,24 @@ A core that serves the data directory already (cortex serve) runs the objective;
 /// Registers the file's project, creates and starts its agents, runs its tasks with live progress, and prints what each
 /// task returned.
 #[derive(Clone, Debug, Args)]
-#[command(after_long_help = EXIT_CODES)]
-pub struct Run {
-    /// The objective file (TOML); examples/objectives/README.md describes it.
+#[command(after_help = EXIT_CODES)]
+pub(super) struct Run {
+    /// The objective file (TOML); examples/objectives/README.md describes it
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Run every agent on this runtime, whatever the file says: claude-code, command:NAME.
+    /// Run every agent on this runtime, whatever the file says: claude-code, command:NAME
     #[arg(long, value_name = "ID")]
     runtime: Option<String>,
-    /// Let results count that no verification proves.
+    /// Let agents use this tool of their runtime: Write, Edit, Bash. A pattern; may be given again
+    #[arg(long, value_name = "TOOL")]
+    allow: Vec<String>,
+    /// Let results count that no verification proves
     #[arg(long)]
     approve_unverified: bool,
-    /// Go on with the newest run of the file that has not ended. Tasks whose outcome nobody knows are tried again.
+    /// Go on with the newest run of the file that has not ended. Tasks whose outcome nobody knows are tried again
     #[arg(long, conflicts_with = "anew")]
     resume: bool,
-    /// Cancel earlier runs of the file that have not ended, and begin a new one.
+    /// Cancel earlier runs of the file that have not ended, and begin a new one
     #[arg(long)]
     anew: bool,
 }
@@ -74,24 +81,52 @@ impl Run {
                 return Error::new(Code::Defect, message).into();
             }
         };
-        let opening = Opening { life: Life::Brief, extra: file.runtimes.clone() };
+        let opening =
+            Opening { life: Life::Brief, extra: file.runtimes.clone(), rules: self.rules() };
         let door = match Door::open_with(global, opening).await {
             Ok(door) => door,
             Err(error) => return error.into(),
         };
-        let outcome = run::run(&door, &file, self.wishes(), show, stops.next()).await;
+        if door.is_there() && !self.allow.is_empty() {
+            return allowed_elsewhere().into();
+        }
+        let outcome = run::run(&door, &file, &self.wishes(global), show, stops.next()).await;
         close(door, show, stops, &outcome.ending).await;
         outcome
     }
 
-    fn wishes(&self) -> Wishes {
+    /// What the person allows, for the core that is opened here.
+    fn rules(&self) -> Vec<Rule> {
+        let rule = |tool: &String| Rule {
+            id: "cortex run --allow".to_owned(),
+            tool: tool.clone(),
+            input: None,
+            agent: None,
+            decide: Decide::Allow,
+        };
+        self.allow.iter().map(rule).collect()
+    }
+
+    fn wishes(&self, global: &Global) -> Wishes {
         let beginning = match (self.resume, self.anew) {
             (true, _) => Beginning::Resume,
             (false, true) => Beginning::Anew,
             (false, false) => Beginning::New,
         };
-        Wishes { approve_unverified: self.approve_unverified, beginning }
+        let runtime = self.runtime.iter().map(|id| ("--runtime", id.as_str()));
+        let allow = self.allow.iter().map(|tool| ("--allow", tool.as_str()));
+        let options: Vec<_> = runtime.chain(allow).collect();
+        let hints = Hints::new(&self.file, global.data_dir.as_deref(), &options);
+        Wishes { approve_unverified: self.approve_unverified, beginning, hints }
     }
+}
+
+/// A core that runs already took its rules from its configuration.
+fn allowed_elsewhere() -> Error {
+    let message = "another process serves this data directory, and --allow cannot change its rules";
+    Error::new(Code::ConfigInvalid, message).remedy(
+        "Put the rules under approvals.rules in its config.json and start it again, or stop it.",
+    )
 }
 
 /// Stops a core of ours in order; at once when the person asks again.
@@ -103,12 +138,19 @@ async fn close(door: Door, show: &mut Show, mut stops: StopRequests, ending: &En
     if let (Ending::Interrupted(_), Some(_)) = (ending, &ours) {
         show.note("Stopping in order; Ctrl-C again stops at once.");
     }
+    let mut closing = std::pin::pin!(door.close());
     let closed = tokio::select! { biased;
-        closed = door.close() => closed,
-        () = stops.next() => match ours {
-            Some(cortex) => cortex.shutdown_at_once().await,
-            None => Ok(()),
-        },
+        closed = &mut closing => closed,
+        () = stops.next() => {
+            let now = async {
+                match ours {
+                    Some(cortex) => cortex.shutdown_at_once().await,
+                    None => Ok(()),
+                }
+            };
+            let (now, closed) = tokio::join!(now, closing);
+            now.and(closed)
+        }
     };
     if let Err(error) = closed {
         show.note(&format!("The core did not close well: {error}. {}", error.remediation()));

@@ -42,7 +42,6 @@ impl Screen {
     }
 
     /// Prints one line. A reader that has gone away is no failure of ours.
-    #[expect(clippy::unused_self, reason = "the screen is what prints")]
     pub fn line(self, text: &str) {
         let mut out = std::io::stdout().lock();
         drop(writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()));

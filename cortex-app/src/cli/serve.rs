@@ -18,7 +18,6 @@ use crate::signals::StopRequests;
 pub(super) struct Serve {}
 
 impl Serve {
-    #[expect(clippy::unused_self, reason = "all commands run alike")]
     pub(super) async fn run(self, global: &Global, screen: Screen) -> Result<Exit> {
         let data_dir = global.data_dir()?;
         // From here on a request to stop is never lost, not even while the core opens.
@@ -30,7 +29,7 @@ impl Serve {
             opened.close().await?;
             return Err(error);
         }
-        announce(&opened, screen)?;
+        announce(&opened, screen);
         let mut states = opened.cortex.states();
         let why = tokio::select! { biased;
             () = stops.next() => None,
@@ -59,7 +58,7 @@ async fn stop(opened: Opened, stops: &mut StopRequests) -> Result<()> {
     now.and(closed)
 }
 
-fn announce(opened: &Opened, screen: Screen) -> Result<()> {
+fn announce(opened: &Opened, screen: Screen) {
     let data_dir = opened.cortex.data_dir();
     let token = UserToken::of(data_dir);
     let url = opened.endpoint.url();
@@ -72,7 +71,7 @@ fn announce(opened: &Opened, screen: Screen) -> Result<()> {
     if screen.is_json() {
         // One line: whoever started us waits for it.
         screen.line(&facts.to_string());
-        return Ok(());
+        return;
     }
     screen.line(&card([
         ("Cortex", Some(format!("runs as process {}", std::process::id()))),
@@ -81,5 +80,4 @@ fn announce(opened: &Opened, screen: Screen) -> Result<()> {
         ("token", url.map(|_| format!("`cortex token show`, in {}", token.path().display()))),
         ("stop", Some("Ctrl-C; twice: at once".to_owned())),
     ]));
-    Ok(())
 }

@@ -25,7 +25,7 @@ impl Tools {
         screen.show(&list, |_| {
             let rows = |defs: &[&CommandDef]| {
                 let row = |def: &&CommandDef| {
-                    [def.name.to_owned(), effect(def).to_owned(), first_sentence(def.description())]
+                    [def.name.to_owned(), effect(def).to_owned(), gist(def.description())]
                 };
                 table(["TOOL", "EFFECT", "WHAT IT DOES"], defs.iter().map(row), "none")
             };
@@ -57,7 +57,10 @@ fn effect(def: &CommandDef) -> &'static str {
     }
 }
 
-fn first_sentence(text: &str) -> String {
+/// What it does, without the conditions.
+fn gist(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
-    line.split_once(". ").map_or(line, |(first, _)| first).trim_end_matches('.').to_owned()
+    let ends = [". ", ": ", "; "].iter().filter_map(|end| line.find(end));
+    let gist = ends.min().and_then(|end| line.get(..end)).unwrap_or(line);
+    gist.trim_end_matches('.').to_owned()
 }

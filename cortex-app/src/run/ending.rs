@@ -87,7 +87,7 @@ impl Ending {
             Self::NeedsPerson(next) => format!("BLOCKED: {so_far}. {next}"),
             Self::Interrupted(next) => format!("INTERRUPTED: {so_far}. {next}"),
             Self::Error(error) => format!("error: {error}\n  next: {}", error.remediation()),
-            Self::BadFile(error) => error.to_string(),
+            Self::BadFile(error) => format!("error: {error}"),
         }
     }
 }

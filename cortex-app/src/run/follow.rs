@@ -72,7 +72,7 @@ impl Follow<'_> {
     /// # Errors
     ///
     /// `core.stopped`, and what its commands fail with.
-    pub(crate) async fn to_the_end(&mut self) -> Result<Stop> {
+    pub(crate) async fn until_it_stops(&mut self) -> Result<Stop> {
         self.show.begin(&self.progress, clock::now());
         let mut frames = interval(FRAME);
         frames.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -34,7 +34,7 @@ impl Json {
     }
 
     /// `{"type":"output","task":"plan",…}`.
-    pub(crate) fn output(&self, key: &str, output: &Output) {
+    pub(crate) fn output(key: &str, output: &Output) {
         let mut line = json!({ "type": "output", "task": key });
         if let (Some(line), Ok(Value::Object(rest))) =
             (line.as_object_mut(), serde_json::to_value(output))
@@ -45,12 +45,12 @@ impl Json {
     }
 
     /// `{"type":"run.note","text":…}`.
-    pub(crate) fn note(&self, text: &str) {
+    pub(crate) fn note(text: &str) {
         write(&json!({ "type": "run.note", "text": text }));
     }
 
     /// The last line: `{"type":"run.ended","status":…,"exit_code":…,"objective":…}`.
-    pub(crate) fn ended(&self, ending: &Ending, objective: Option<&ObjectiveView>) {
+    pub(crate) fn ended(ending: &Ending, objective: Option<&ObjectiveView>) {
         let error = ending.error().map(|error| error.to_wire());
         write(&json!({
             "type": "run.ended", "status": ending.status(), "exit_code": ending.exit_code(),

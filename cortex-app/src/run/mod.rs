@@ -5,6 +5,7 @@ mod clock;
 mod ending;
 mod file;
 mod follow;
+mod hints;
 mod json;
 mod problems;
 mod progress;
@@ -18,11 +19,13 @@ mod words;
 use std::collections::BTreeMap;
 
 use cortex_lib::api::view::{ObjectiveView, TaskView};
+use cortex_lib::domain::schedule::{WaitReason, Waiting};
 use cortex_lib::domain::task::{BlockCause, TaskStatus};
 use cortex_lib::error::{Code, Error, Result};
 
 pub(crate) use ending::Ending;
 pub(crate) use file::ObjectiveFile;
+pub(crate) use hints::Hints;
 pub(crate) use show::Show;
 
 use crate::door::{Door, EventStream, OutputStream};
@@ -31,12 +34,14 @@ use progress::Progress;
 use start::Crew;
 
 /// What a person asked for besides the file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wishes {
     /// Results that nothing verified count.
     pub(crate) approve_unverified: bool,
     /// Go on with an earlier run, or begin a new one.
     pub(crate) beginning: Beginning,
+    /// What a person is told to do next.
+    pub(crate) hints: Hints,
 }
 
 /// How a run begins.
@@ -79,7 +84,7 @@ impl From<Error> for Outcome {
 enum Way {
     Begun(Box<Begun>),
     /// There is nothing to go on with.
-    Nothing(Outcome),
+    Nothing(Box<Outcome>),
 }
 
 /// Runs a file on a core until its objective has ended, a person must decide, or `interrupt` comes. The core is
@@ -87,7 +92,7 @@ enum Way {
 pub(crate) async fn run(
     door: &Door,
     file: &ObjectiveFile,
-    wishes: Wishes,
+    wishes: &Wishes,
     show: &mut Show,
     interrupt: impl Future<Output = ()>,
 ) -> Outcome {
@@ -98,19 +103,20 @@ pub(crate) async fn run(
     show.finish();
     match outcome {
         Some(outcome) => outcome.unwrap_or_else(Outcome::from),
-        None => interrupted(door, file).await,
+        None => interrupted(door, file, &wishes.hints).await,
     }
 }
 
 async fn attempt(
     door: &Door,
     file: &ObjectiveFile,
-    wishes: Wishes,
+    wishes: &Wishes,
     show: &mut Show,
 ) -> Result<Outcome> {
-    let begun = match begin(door, file, wishes, show).await? {
+    let way = begin(door, file, wishes, show).await?;
+    let begun = match way {
         Way::Begun(begun) => *begun,
-        Way::Nothing(outcome) => return Ok(outcome),
+        Way::Nothing(outcome) => return Ok(*outcome),
     };
     let id = begun.objective.objective_id.clone();
     let names: BTreeMap<_, _> = begun
@@ -135,38 +141,40 @@ async fn attempt(
         approval,
         seen: begun.seen,
     };
-    let stop = follow.to_the_end().await;
+    let stop = follow.until_it_stops().await;
     start::dismiss(door, &begun.crew).await;
     let stop = stop?;
     let objective = follow::find_whole(door, &id).await?;
     let ending = match stop {
         Stop::Ended(status) => Ending::Ended(status),
-        Stop::Blocked => Ending::NeedsPerson(what_blocks(file, &objective)),
+        Stop::Blocked => Ending::NeedsPerson(what_blocks(&wishes.hints, &objective)),
         Stop::Stuck => Ending::NeedsPerson(format!(
-            "No agent that may run the rest is up. Start them and go on: cortex run --resume {}",
-            file.path.display()
+            "No agent that may run the rest is up. This starts them and goes on: {}",
+            wishes.hints.run(&["--resume"])
         )),
     };
     Ok(Outcome { ending, objective: Some(objective) })
 }
 
-async fn begin(door: &Door, file: &ObjectiveFile, wishes: Wishes, show: &mut Show) -> Result<Way> {
+async fn begin(door: &Door, file: &ObjectiveFile, wishes: &Wishes, show: &mut Show) -> Result<Way> {
     start::check_runtimes(door, file).await?;
-    let earlier = match wishes.beginning {
-        Beginning::Resume => match to_resume(door, file, show).await? {
-            Ok(found) => Some(found),
-            Err(outcome) => return Ok(Way::Nothing(outcome)),
-        },
-        Beginning::New | Beginning::Anew => None,
-    };
+    let mut earlier = None;
+    if wishes.beginning == Beginning::Resume {
+        let found = to_resume(door, file, &wishes.hints, show).await?;
+        match found {
+            Ok(unended) => earlier = Some(unended),
+            Err(outcome) => return Ok(Way::Nothing(Box::new(outcome))),
+        }
+    }
     let project = start::project(door, file).await?;
     match wishes.beginning {
         Beginning::New => {
-            if let Some(left) = resume::check_alone(door, file, &project).await? {
+            let left = resume::check_alone(door, file, &project, &wishes.hints).await?;
+            if let Some(left) = left {
                 show.note(&format!(
-                    "An earlier run is {} and stays so; cortex run --resume {} goes on with it.",
+                    "An earlier run is {} and stays so. This goes on with it: {}",
                     left.status.as_str(),
-                    file.path.display()
+                    wishes.hints.run(&["--resume"])
                 ));
             }
         }
@@ -183,7 +191,7 @@ async fn begin(door: &Door, file: &ObjectiveFile, wishes: Wishes, show: &mut Sho
     let (events, output) = (door.events(Some(seen)).await?, door.output().await?);
     let crew = start::crew(door, file, &project).await?;
     let objective = match earlier {
-        Some(objective) => go_on(door, &objective, show).await?,
+        Some(objective) => go_on(door, objective, show).await?,
         None => start::objective(door, file, &project, &crew).await?,
     };
     Ok(Way::Begun(Box::new(Begun { crew, objective, events, output, seen })))
@@ -193,43 +201,59 @@ async fn begin(door: &Door, file: &ObjectiveFile, wishes: Wishes, show: &mut Sho
 async fn to_resume(
     door: &Door,
     file: &ObjectiveFile,
+    hints: &Hints,
     show: &mut Show,
 ) -> Result<std::result::Result<ObjectiveView, Outcome>> {
     let Some(project) = start::find_project(door, file).await? else {
-        return Ok(Err(nothing_yet(file).into()));
+        return Ok(Err(nothing_yet(file, hints).into()));
     };
-    if let Some(unended) = resume::newest_unended(door, file, &project).await? {
+    let unended = resume::newest_unended(door, file, &project).await?;
+    if let Some(unended) = unended {
         return Ok(Ok(unended));
     }
     let Some(last) = resume::newest(door, file, &project).await? else {
-        return Ok(Err(nothing_yet(file).into()));
+        return Ok(Err(nothing_yet(file, hints).into()));
     };
     show.note("Nothing is left to do: the last run has ended.");
     let objective = follow::find_whole(door, &last.objective_id).await?;
     Ok(Err(Outcome { ending: Ending::Ended(last.status), objective: Some(objective) }))
 }
 
-fn nothing_yet(file: &ObjectiveFile) -> Error {
+fn nothing_yet(file: &ObjectiveFile, hints: &Hints) -> Error {
     let message = format!("there is nothing to go on with: {:?} was not run here", file.title);
-    Error::new(Code::ObjectiveNotFound, message)
-        .remedy(format!("Run it: cortex run {}", file.path.display()))
+    Error::new(Code::ObjectiveNotFound, message).remedy(format!("Run it: {}", hints.run(&[])))
 }
 
-/// Says what is done about tasks whose outcome nobody knows, and does it.
-async fn go_on(door: &Door, objective: &ObjectiveView, show: &mut Show) -> Result<ObjectiveView> {
-    let retried = resume::retry_unknown(door, objective).await?;
-    for task in objective.tasks.iter().filter(|task| retried.contains(&task.task_id)) {
-        show.note(&format!(
-            "{}: the core went down while it ran (recovery.outcome_unknown), so nobody knows how far it came. It is \
-             tried again, because you asked to go on.",
-            task.key
-        ));
+/// Says what is done about tasks whose outcome nobody knows, and does it. Returns the objective as it was before:
+/// what happens to it from here on is news.
+async fn go_on(
+    door: &Door,
+    mut objective: ObjectiveView,
+    show: &mut Show,
+) -> Result<ObjectiveView> {
+    let retried = resume::retry_unknown(door, &objective).await?;
+    for task in &mut objective.tasks {
+        if retried.contains(&task.task_id) {
+            show.note(&format!(
+                "{}: the core went down while it ran (recovery.outcome_unknown), so nobody knows how far it came. It \
+                 is tried again, because you asked to go on.",
+                task.key
+            ));
+        }
+        // Agents have come up since this was said.
+        let of_agents = |waiting: &Waiting| {
+            matches!(
+                waiting.reason,
+                WaitReason::NoEligibleAgent | WaitReason::AssignedAgentUnavailable
+            )
+        };
+        task.waiting = task.waiting.take().filter(|waiting| !of_agents(waiting));
     }
-    follow::find(door, &objective.objective_id).await
+    Ok(objective)
 }
 
-async fn interrupted(door: &Door, file: &ObjectiveFile) -> Outcome {
-    let again = format!("cortex run --resume {}", file.path.display());
+async fn interrupted(door: &Door, file: &ObjectiveFile, hints: &Hints) -> Outcome {
+    let again = hints.run(&["--resume"]);
     let next = if door.is_there() {
         format!(
             "The core that serves this data directory goes on with it. Follow it again: {again}"
@@ -247,20 +271,17 @@ async fn newest_here(door: &Door, file: &ObjectiveFile) -> Option<ObjectiveView>
 }
 
 /// What is blocked, why, and what goes on with it.
-fn what_blocks(file: &ObjectiveFile, objective: &ObjectiveView) -> String {
+fn what_blocks(hints: &Hints, objective: &ObjectiveView) -> String {
     let blocked = |task: &&TaskView| task.status == TaskStatus::Blocked;
     let mut lines = vec!["A person has to decide:".to_owned()];
     for task in objective.tasks.iter().filter(blocked) {
         let cause = task.failure.as_ref().map_or("", |failure| failure.cause.as_str());
-        let (id, path) = (&task.task_id, file.path.display());
         let how = if cause == BlockCause::VerificationMissing.as_str() {
-            format!("cortex run --resume --approve-unverified {path}")
+            hints.run(&["--resume", "--approve-unverified"])
         } else if cause == BlockCause::OutcomeUnknown.as_str() {
-            format!("cortex run --resume {path}")
+            hints.run(&["--resume"])
         } else {
-            format!(
-                "cortex call retry_task '{{\"task_id\":\"{id}\"}}', then cortex run --resume {path}"
-            )
+            format!("{} && {}", hints.retry(&task.task_id), hints.run(&["--resume"]))
         };
         lines.push(format!("  {}: {}\n    {how}", task.key, words::failure(task)));
     }

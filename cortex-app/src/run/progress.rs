@@ -61,11 +61,6 @@ impl Progress {
         &self.view
     }
 
-    /// What its tasks and agents are called.
-    pub(crate) fn names(&self) -> &Names {
-        &self.names
-    }
-
     /// What is to be said of a run that begins: why tasks wait.
     pub(crate) fn first_changes(&self, now: Timestamp) -> Vec<Change> {
         let unended = self.view.tasks.iter().filter(|task| !task.status.is_ended());
@@ -160,9 +155,8 @@ impl Progress {
                 TaskStatus::Created | TaskStatus::Ready | TaskStatus::Running => None,
                 TaskStatus::Verifying => Some(tell("is verified".to_owned())),
                 TaskStatus::Completed => Some(tell(completed(new))),
-                TaskStatus::Blocked => {
-                    Some(trouble(format!("is blocked: {}", words::failure(new))))
-                }
+                // A person is asked, or told at the end.
+                TaskStatus::Blocked => Some(tell(format!("is blocked: {}", words::failure(new)))),
                 TaskStatus::Failed => Some(trouble(format!("failed: {}", words::failure(new)))),
                 TaskStatus::Cancelled => {
                     Some(trouble(format!("was cancelled: {}", words::failure(new))))

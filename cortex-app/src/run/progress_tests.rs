@@ -13,7 +13,7 @@ fn now() -> Timestamp {
     serde_json::from_value(json!(NOW)).unwrap()
 }
 
-fn task(key: &str, status: &str, depends_on: &[&str], attempts: Value) -> Value {
+fn task(key: &str, status: &str, depends_on: &[&str], attempts: &Value) -> Value {
     json!({
         "task_id": key, "objective_id": "o", "project_id": "p", "key": key, "title": key.to_uppercase(),
         "description": "d", "type": "other", "priority": "normal", "depends_on": depends_on,
@@ -34,7 +34,7 @@ fn attempt(number: u32, status: &str) -> Value {
     })
 }
 
-fn objective(tasks: Vec<Value>) -> ObjectiveView {
+fn objective(tasks: &[Value]) -> ObjectiveView {
     serde_json::from_value(json!({
         "objective_id": "o", "project_id": "p", "title": "T", "status": "RUNNING",
         "flow": {
@@ -45,7 +45,7 @@ fn objective(tasks: Vec<Value>) -> ObjectiveView {
     .unwrap()
 }
 
-fn progress(tasks: Vec<Value>) -> Progress {
+fn progress(tasks: &[Value]) -> Progress {
     Progress::new(objective(tasks), BTreeMap::from([(AgentId::new("a1"), "ada".to_owned())]))
 }
 
@@ -55,22 +55,22 @@ fn said(changes: Vec<Change>) -> Vec<String> {
 
 #[test]
 fn a_diamond_is_a_tree() {
-    let tasks = vec![
-        task("plan", "COMPLETED", &[], json!([])),
-        task("left", "RUNNING", &["plan"], json!([])),
-        task("right", "RUNNING", &["plan"], json!([])),
-        task("join", "CREATED", &["left", "right"], json!([])),
-        task("check", "CREATED", &["join"], json!([])),
-        task("alone", "CREATED", &[], json!([])),
+    let tasks = [
+        task("plan", "COMPLETED", &[], &json!([])),
+        task("left", "RUNNING", &["plan"], &json!([])),
+        task("right", "RUNNING", &["plan"], &json!([])),
+        task("join", "CREATED", &["left", "right"], &json!([])),
+        task("check", "CREATED", &["join"], &json!([])),
+        task("alone", "CREATED", &[], &json!([])),
     ];
-    let rows = progress(tasks).rows(now());
+    let rows = progress(&tasks).rows(now());
     let seen: Vec<_> = rows.iter().map(|row| format!("{}{}", row.branches, row.title)).collect();
     assert_eq!(seen, ["PLAN", "├─ LEFT", "│  └─ JOIN", "│     └─ CHECK", "└─ RIGHT", "ALONE"]);
 }
 
 #[test]
 fn a_row_shows_who_runs_it_how_long_and_what_was_printed_last() {
-    let mut progress = progress(vec![task("a", "RUNNING", &[], json!([attempt(1, "RUNNING")]))]);
+    let mut progress = progress(&[task("a", "RUNNING", &[], &json!([attempt(1, "RUNNING")]))]);
     let output = |task: &str, text: &str| Output {
         agent_id: AgentId::new("a1"),
         turn_id: None,
@@ -89,29 +89,28 @@ fn a_row_shows_who_runs_it_how_long_and_what_was_printed_last() {
 
 #[test]
 fn an_attempt_that_failed_between_two_looks_is_told_all_the_same() {
-    let mut progress = progress(vec![task("a", "READY", &[], json!([]))]);
-    let mut next = task("a", "RUNNING", &[], json!([attempt(1, "FAILED"), attempt(2, "RUNNING")]));
+    let mut progress = progress(&[task("a", "READY", &[], &json!([]))]);
+    let mut next = task("a", "RUNNING", &[], &json!([attempt(1, "FAILED"), attempt(2, "RUNNING")]));
     next["ready_at"] = json!(NOW);
     assert_eq!(
-        said(progress.update(objective(vec![next.clone()]), now())),
+        said(progress.update(objective(&[next.clone()]), now())),
         [
             "a: started by ada",
             "a: attempt 1 failed: it broke",
             "a: started by ada again, attempt 2"
         ]
     );
-    assert_eq!(said(progress.update(objective(vec![next]), now())), [""; 0], "it is told once");
+    assert_eq!(said(progress.update(objective(&[next]), now())), [""; 0], "it is told once");
 }
 
 #[test]
 fn an_end_is_told_with_its_time_and_its_evidence() {
-    let mut progress =
-        progress(vec![task("a", "VERIFYING", &[], json!([attempt(1, "VERIFYING")]))]);
-    let mut next = task("a", "COMPLETED", &[], json!([attempt(1, "SUCCEEDED")]));
+    let mut progress = progress(&[task("a", "VERIFYING", &[], &json!([attempt(1, "VERIFYING")]))]);
+    let mut next = task("a", "COMPLETED", &[], &json!([attempt(1, "SUCCEEDED")]));
     next["ended_at"] = json!(NOW);
     next["result"] = json!({ "text": "r", "truncated": false, "evidence": "verified", "at": NOW });
     assert_eq!(
-        said(progress.update(objective(vec![next]), now())),
+        said(progress.update(objective(&[next]), now())),
         ["a: completed in 2.0 s, verified"]
     );
     assert_eq!(progress.counts(), (1, 1));
@@ -121,7 +120,7 @@ fn an_end_is_told_with_its_time_and_its_evidence() {
 fn a_reason_is_told_when_it_becomes_another_one() {
     let waiting = |task: &mut Value, waiting: &Waiting| task["waiting"] = json!(waiting);
     let (a, mut b) =
-        (task("a", "RUNNING", &[], json!([])), task("b", "CREATED", &["a"], json!([])));
+        (task("a", "RUNNING", &[], &json!([])), task("b", "CREATED", &["a"], &json!([])));
     waiting(
         &mut b,
         &Waiting {
@@ -130,9 +129,9 @@ fn a_reason_is_told_when_it_becomes_another_one() {
             ..Waiting::default()
         },
     );
-    let mut progress = progress(vec![a.clone(), b.clone()]);
+    let mut progress = progress(&[a.clone(), b.clone()]);
     assert_eq!(said(progress.first_changes(now())), ["b: waits for a"]);
-    assert_eq!(said(progress.update(objective(vec![a.clone(), b.clone()]), now())), [""; 0]);
+    assert_eq!(said(progress.update(objective(&[a.clone(), b.clone()]), now())), [""; 0]);
     let busy = NotEligible {
         agent_id: AgentId::new("a1"),
         reason: NotEligibleReason::Busy,
@@ -147,7 +146,7 @@ fn a_reason_is_told_when_it_becomes_another_one() {
         },
     );
     assert_eq!(
-        said(progress.update(objective(vec![a, b]), now())),
+        said(progress.update(objective(&[a, b]), now())),
         ["b: waits for an agent: ada is busy"]
     );
 }

@@ -8,6 +8,7 @@ use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::ids::TaskId;
 
 use super::file::ObjectiveFile;
+use super::hints::Hints;
 use crate::door::Door;
 
 /// The newest objective of the file's title in the project, if there is one.
@@ -59,6 +60,7 @@ pub(crate) async fn check_alone(
     door: &Door,
     file: &ObjectiveFile,
     project: &ProjectView,
+    hints: &Hints,
 ) -> Result<Option<ObjectiveView>> {
     let left = unended(door, file, project).await?;
     let goes_on = |one: &&ObjectiveView| {
@@ -68,10 +70,11 @@ pub(crate) async fn check_alone(
         return Ok(left.into_iter().next_back());
     };
     let message = format!("an earlier run of {:?} has not ended", file.title);
-    let file = file.path.display();
     Err(Error::new(Code::ObjectiveStateConflict, message)
         .remedy(format!(
-            "Go on with it: cortex run --resume {file}. Or cancel it and begin anew: cortex run --anew {file}."
+            "Go on with it: {}. Or cancel it and begin anew: {}.",
+            hints.run(&["--resume"]),
+            hints.run(&["--anew"])
         ))
         .with("objective_id", running.objective_id.as_str()))
 }

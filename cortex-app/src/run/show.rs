@@ -48,7 +48,7 @@ impl Show {
         match self {
             Self::Screen(screen) => screen.line(text),
             Self::Plain => line(text),
-            Self::Json(json) => json.note(text),
+            Self::Json(_) => Json::note(text),
         }
     }
 
@@ -74,8 +74,8 @@ impl Show {
 
     /// An agent printed something for the task `key`.
     pub(crate) fn output(&mut self, key: &str, output: &Output) {
-        if let Self::Json(json) = self {
-            json.output(key, output);
+        if matches!(self, Self::Json(_)) {
+            Json::output(key, output);
         }
     }
 
@@ -115,8 +115,8 @@ impl Show {
     /// The last word: what the tasks returned and how it ended. `objective` has whole results.
     pub(crate) fn ended(&mut self, ending: &Ending, objective: Option<&ObjectiveView>) {
         self.finish();
-        if let Self::Json(json) = self {
-            json.ended(ending, objective);
+        if matches!(self, Self::Json(_)) {
+            Json::ended(ending, objective);
             return;
         }
         if let Some(objective) = objective {

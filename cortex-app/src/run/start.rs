@@ -235,12 +235,11 @@ async fn start(door: &Door, agent: &AgentView) -> Result<AgentView> {
     if matches!(now.state, AgentStatus::Ready | AgentStatus::Busy) {
         return Ok(now);
     }
-    let error = match now.last_failure {
-        Some(failure) => Error::new(failure.code, failure.message).remedy(failure.remediation),
-        None => {
-            let message = format!("agent {} is {}", now.name, now.state.as_str());
-            Error::new(Code::AgentStateConflict, message)
-        }
+    let error = if let Some(failure) = now.last_failure {
+        Error::new(failure.code, failure.message).remedy(failure.remediation)
+    } else {
+        let message = format!("agent {} is {}", now.name, now.state.as_str());
+        Error::new(Code::AgentStateConflict, message)
     };
     Err(error.with("agent_id", now.agent_id.as_str()))
 }

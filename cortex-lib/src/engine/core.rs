@@ -86,12 +86,12 @@ impl Core {
         };
         core.settle_earlier_life().await?;
         let engine = Engine::new(core.clone(), heard);
-        let watched = core.clone();
+        let failing = core.clone();
         core.supervisor().spawn(async move {
             // Only a defect gets here. A core without its engine takes calls that nobody acts on.
             if AssertUnwindSafe(engine.run()).catch_unwind().await.is_err() {
                 tracing::error!("the engine panicked");
-                watched.fail();
+                failing.fail();
             }
         });
         let (watcher, store) = (core.clone(), core.store().clone());
@@ -113,8 +113,8 @@ impl Core {
     async fn settle_earlier_life(&self) -> Result<()> {
         let left = self.store().read(|tx| tx.left_behind())?;
         let sessions = left.sessions.iter().map(ToString::to_string);
-        let attempts = left.attempts.iter().map(ToString::to_string);
-        let markers: Vec<_> = sessions.chain(attempts).collect();
+        let verifications = left.verifications.iter().map(ToString::to_string);
+        let markers: Vec<_> = sessions.chain(verifications).collect();
         // Before it is written that nothing of them lives: a core that dies in between finds the rows again,
         // and with them what to end.
         if !markers.is_empty() {

@@ -13,6 +13,7 @@ use super::live::{Live, Pulse, Pump, Work};
 use super::run::{Begun, Engine, stale_is_fine};
 use super::shutdown::close_within;
 use super::wake::{Done, Job, Wake};
+use crate::domain::agent::{Interaction, Role};
 use crate::domain::attempt::{AttemptInput, Cause};
 use crate::domain::capability::Capability;
 use crate::domain::instruction::{self, DependencyResult};
@@ -64,6 +65,9 @@ impl Engine {
             Job::SendTurn(id) => self.send_turn(id)?,
             Job::InterruptTurn(id) => {
                 let attempt = self.core.store().read(|tx| tx.attempt(id))?.ok_or_else(gone)?;
+                if self.was_never_sent(&attempt.session_id, &attempt.turn_id) {
+                    return Ok(Box::pin(async { Done::NeverSent }));
+                }
                 self.interrupt(&attempt.session_id, attempt.turn_id)?
             }
             Job::Verify(id) => self.verify(id)?,
@@ -82,6 +86,9 @@ impl Engine {
             }
             Job::InterruptDirect(id) => {
                 let turn = self.core.store().read(|tx| tx.direct_turn(id))?.ok_or_else(gone)?;
+                if self.was_never_sent(&turn.session_id, &turn.id) {
+                    return Ok(Box::pin(async { Done::NeverSent }));
+                }
                 self.interrupt(&turn.session_id, turn.id)?
             }
         })
@@ -95,6 +102,11 @@ impl Engine {
         if let Some(live) = self.live.get(id) {
             live.pulse.begin(work, self.core.env().monotonic());
         }
+    }
+
+    /// Whether a turn was told to end before it went to its session, which will never speak of it then.
+    fn was_never_sent(&self, id: &SessionId, turn: &TurnId) -> bool {
+        self.live.get(id).is_some_and(|live| !live.pulse.works_on(turn))
     }
 
     fn open(&self, id: &SessionId) -> Result<Outcome> {
@@ -113,6 +125,11 @@ impl Engine {
             );
             return Err(Error::new(Code::ProjectInvalidRoot, message)
                 .with("project_id", project.id.as_str()));
+        }
+        if (agent.role, agent.interaction) == (Role::Orchestrator, Interaction::Terminal) {
+            let message = format!("agent {} is an orchestrator in terminal mode", agent.name);
+            return Err(Error::new(Code::AgentOrchestratorNeedsStructured, message)
+                .with("agent_id", agent.id.as_str()));
         }
         let resumes = runtime.info().capabilities.contains(&Capability::Resume);
         let spec = SessionSpec {
@@ -173,9 +190,6 @@ impl Engine {
 
     fn interrupt(&self, id: &SessionId, turn: TurnId) -> Result<Outcome> {
         let session = self.session(id)?;
-        if !self.live.get(id).is_some_and(|live| live.pulse.began(&turn)) {
-            return Ok(Box::pin(async { Done::NeverSent }));
-        }
         let runtime_id = self.core.store().read(|tx| tx.session(id))?.ok_or_else(gone)?.runtime_id;
         let able =
             self.core.runtime(&runtime_id)?.info().capabilities.contains(&Capability::Interrupt);
@@ -373,7 +387,9 @@ impl Engine {
         let turn = id.clone();
         match sent {
             Ok(()) => self.record(move |tx| tx.direct_turn_accepted(&turn)).await,
-            Err(error) => self.record(move |tx| tx.direct_turn_refused(&turn, &error)).await,
+            Err(error) => {
+                self.record(move |tx| tx.direct_turn_refused(&turn, &error, "error")).await
+            }
         }
     }
 

@@ -64,8 +64,8 @@ impl Pulse {
         self.stalls_at(limit).unwrap_or_else(|| now.saturating_add(limit))
     }
 
-    /// Whether a turn was handed to the session: it is what it works on, or worked on last.
-    pub(super) fn began(&self, turn: &TurnId) -> bool {
+    /// Whether this is the turn that it was given last.
+    pub(super) fn works_on(&self, turn: &TurnId) -> bool {
         self.work().is_some_and(|work| work.turn == *turn)
     }
 

@@ -62,8 +62,8 @@ impl Engine {
         let mut waiting: Vec<oneshot::Sender<()>> = Vec::new();
         loop {
             changes.mark_unchanged();
-            let settled = match self.given_up.get() {
-                Some(why) => Err(why.clone()),
+            let settled = match store.failed().or_else(|| self.given_up.get().cloned()) {
+                Some(why) => Err(why),
                 None => self.settle().await,
             };
             let due = match settled {
@@ -93,7 +93,7 @@ impl Engine {
                     // The core holds a sender for as long as the engine runs.
                     None => break,
                 },
-                // Whatever happens from here on cannot be kept.
+                // Nothing commits any more, so nothing else would wake it; and what happens cannot be kept.
                 why = store.wait_over() => {
                     self.abandon(&why).await;
                     break;
@@ -102,10 +102,10 @@ impl Engine {
                 () = pause(wait) => {}
             }
         }
+        self.hear_out(&mut waiting).await;
         for answer in waiting {
             ended(answer);
         }
-        self.hear_the_rest().await;
     }
 
     /// Hears nothing new.
@@ -113,12 +113,12 @@ impl Engine {
         self.heard.close();
     }
 
-    /// What came after the last wake: stops are over too, and what opened is not left behind.
-    async fn hear_the_rest(&mut self) {
+    /// What came after the last look: stops are over too, and a session that opened must not live on.
+    async fn hear_out(&mut self, waiting: &mut Vec<oneshot::Sender<()>>) {
         self.deafen();
-        while let Ok(wake) = self.heard.try_recv() {
+        while let Some(wake) = self.heard.recv().await {
             match wake {
-                Wake::Stop(_, answer) => ended(answer),
+                Wake::Stop(_, answer) => waiting.push(answer),
                 other => close_unheard(Arc::clone(self.core.host()), other).await,
             }
         }
@@ -187,8 +187,10 @@ impl Engine {
                         &settings,
                     )),
                     Timer::TurnGrace(id) => match tx.direct_turn(id)? {
-                        Some(turn) => tx.stop_agent(&turn.agent_id, &settings).map(drop),
-                        None => Ok(()),
+                        Some(turn) if !turn.state.is_final() => {
+                            tx.stop_agent(&turn.agent_id, &settings).map(drop)
+                        }
+                        Some(_) | None => Ok(()),
                     },
                 }
             })

@@ -12,7 +12,7 @@ use crate::error::{Code, Error, Result};
 use crate::ids::SessionId;
 use crate::port::{SessionEvent, ToolAnswer, ToolRequest, TurnEnd, TurnOutcome};
 use crate::progress::{AttemptReport, SessionEnd, TurnFailed};
-use crate::store::{DirectTurn, NewEvent};
+use crate::store::NewEvent;
 
 impl Engine {
     /// Something happened in a session.
@@ -63,8 +63,8 @@ impl Engine {
             let session = id.clone();
             return self
                 .record(move |tx| {
-                    let of_session = |turn: &DirectTurn| turn.session_id == session;
-                    if !tx.direct_turn(&end.turn_id)?.as_ref().is_some_and(of_session) {
+                    let turn = tx.direct_turn(&end.turn_id)?;
+                    if turn.is_none_or(|turn| turn.session_id != session) {
                         return Ok(());
                     }
                     let outcome = match &end.outcome {

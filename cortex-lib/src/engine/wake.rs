@@ -56,7 +56,7 @@ pub(super) enum Done {
     Sent(Result<()>),
     /// A session was asked to end a turn, or could not be.
     Interrupted(Result<()>),
-    /// There was nothing to interrupt: the turn was not handed to its session.
+    /// A turn that was to be interrupted had not even been sent.
     NeverSent,
     /// A verification ended by itself.
     Verified(VerificationOutcome),

@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use super::address::{self, Bound};
 use super::wire::{Answer, Ask, Body, Request, refusal};
-use crate::cortex::Cortex;
+use crate::Cortex;
 use crate::error::{Code, Error, Result};
 use crate::limits::{
     LINE_BYTES_MAX, LOCAL_ANSWERS_MAX, LOCAL_CONNECTIONS_MAX, LOCAL_DRAIN, LOCAL_REQUEST_BYTES_MAX,

@@ -60,8 +60,10 @@ impl WriteTx<'_> {
                 settings,
             )?;
         }
-        if let Some(turn) = before.state.direct_turn() {
-            self.end_direct_turn(turn, Err(&interrupted("the agent was stopped")))?;
+        if let Some(turn) = before.state.direct_turn()
+            && let Some(turn) = self.direct_turn(turn)?
+        {
+            self.cut_direct_turn(&turn, &interrupted("the agent was stopped"))?;
         }
         Ok(agent)
     }
@@ -169,7 +171,7 @@ impl WriteTx<'_> {
             self.attempt_input(&attempt.id, input, &report, settings)?;
         }
         for turn in turns {
-            self.end_direct_turn(&turn.id, Err(&failure))?;
+            self.cut_direct_turn(&turn, &failure)?;
         }
         Ok(())
     }

@@ -132,6 +132,8 @@ impl WriteTx<'_> {
                 let due = self.steady().after(RELEASE_GRACE);
                 self.set_timer(&Timer::AttemptGrace(id.clone()), due)?;
             }
+            // The core ends the sessions itself, and wants the agents back at its next start.
+            AttemptState::Killing(EndReason::CoreStopping) => {}
             AttemptState::Killing(_) => {
                 // The session is shared with nothing else that runs: the agent goes with it.
                 self.step_agent(

@@ -34,7 +34,7 @@ impl ReadTx<'_> {
             .map(|attempt| attempt.task_id)
             .collect();
         let mut tasks = Vec::new();
-        for objective in self.open_objectives()? {
+        for objective in self.objectives_at_work(&ending)? {
             let all = self.tasks_of(&objective.id)?;
             let open = all
                 .iter()
@@ -52,6 +52,19 @@ impl ReadTx<'_> {
             sessions_max: facts.sessions_max,
             stopping: facts.stopping,
         })
+    }
+
+    /// Objectives that have not ended, and those that have while a turn of theirs still lets go: it holds its
+    /// files until then.
+    fn objectives_at_work(&self, ending: &BTreeSet<TaskId>) -> Result<Vec<Objective>> {
+        let mut objectives = self.open_objectives()?;
+        for task in ending {
+            let id = self.task(task)?.objective_id;
+            if !objectives.iter().any(|objective| objective.id == id) {
+                objectives.push(self.objective(&id)?);
+            }
+        }
+        Ok(objectives)
     }
 }
 

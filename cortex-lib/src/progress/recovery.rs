@@ -13,16 +13,18 @@ use crate::store::{ReadTx, Why, WriteTx};
 pub struct LeftBehind {
     /// Sessions that were live.
     pub sessions: Vec<SessionId>,
-    /// Attempts that were not over: the commands that verify one carry its id.
-    pub attempts: Vec<AttemptId>,
+    /// Attempts whose results were being verified: their commands carry these ids.
+    pub verifications: Vec<AttemptId>,
 }
 
 impl ReadTx<'_> {
     /// What an earlier life left behind.
     pub fn left_behind(&self) -> Result<LeftBehind> {
+        let attempts = self.live_attempts()?.into_iter();
+        let verified = attempts.filter(|attempt| !attempt.state.holds_agent());
         Ok(LeftBehind {
             sessions: self.live_sessions()?.into_iter().map(|session| session.id).collect(),
-            attempts: self.live_attempts()?.into_iter().map(|attempt| attempt.id).collect(),
+            verifications: verified.map(|attempt| attempt.id).collect(),
         })
     }
 }

@@ -74,7 +74,11 @@ impl WriteTx<'_> {
                 .remedy(remedy)
                 .with("agent_id", agent_id.as_str()));
         }
-        if let Some(turn) = agent.state.direct_turn() {
+        let Some(turn) = agent.state.direct_turn() else { return Ok(agent) };
+        // Who asks again does not give the turn more time.
+        let asked =
+            self.direct_turn(turn)?.is_some_and(|turn| turn.state == TurnState::Interrupting);
+        if !asked {
             self.step_direct_turn(turn, TurnInput::Interrupt, None)?;
             let due = self.steady().after(RELEASE_GRACE);
             self.set_timer(&Timer::TurnGrace(turn.clone()), due)?;
@@ -83,9 +87,14 @@ impl WriteTx<'_> {
     }
 
     /// Notes that a direct turn could not be sent.
-    pub fn direct_turn_refused(&mut self, id: &TurnId, error: &Error) -> Result<()> {
+    pub fn direct_turn_refused(
+        &mut self,
+        id: &TurnId,
+        error: &Error,
+        cause: &'static str,
+    ) -> Result<()> {
         if let Some(turn) = self.step_direct_turn(id, TurnInput::Ended, Some(&error.to_wire()))? {
-            let failed = TurnFailed { cause: "error", message: error.message().to_owned() };
+            let failed = TurnFailed { cause, message: error.message().to_owned() };
             let agent_id = &turn.agent_id;
             self.tell_turn_over(&TurnOver {
                 agent_id,
@@ -100,6 +109,16 @@ impl WriteTx<'_> {
             )?;
         }
         Ok(())
+    }
+
+    /// Ends a direct turn whose session ends. One that was not accepted yet counts as not delivered.
+    pub(super) fn cut_direct_turn(&mut self, turn: &DirectTurn, why: &TurnFailed) -> Result<()> {
+        if turn.state == TurnState::Sending {
+            let error = Error::new(Code::RuntimeSessionEnded, why.message.clone())
+                .with("agent_id", turn.agent_id.as_str());
+            return self.direct_turn_refused(&turn.id, &error, why.cause);
+        }
+        self.end_direct_turn(&turn.id, Err(why))
     }
 
     /// Notes the end of a direct turn: its result and what it used, or why it has none.

@@ -19,7 +19,7 @@ use cortex_lib::error::Error;
 use cortex_lib::ids::{AgentId, ProjectId, RuntimeId, TaskId};
 use cortex_lib::port::{Runtime, ScriptedHost, ScriptedRuntime, ScriptedWorld};
 use cortex_lib::settings::Settings;
-use cortex_lib::store::{Event, NoFaults, Store, StoreOptions};
+use cortex_lib::store::{Event, Faults, NoFaults, Store, StoreOptions};
 use cortex_lib::time::Timestamp;
 use cortex_lib::{Cortex, Kind};
 use tempfile::TempDir;
@@ -45,6 +45,8 @@ pub struct Setup {
     pub settings: Settings,
     pub verification: bool,
     pub epoch: i64,
+    pub seed: u64,
+    pub faults: Arc<dyn Faults>,
     pub dir: Arc<TempDir>,
 }
 
@@ -58,6 +60,8 @@ impl Setup {
             settings: Settings::default(),
             verification: false,
             epoch: EPOCH,
+            seed: 7,
+            faults: Arc::new(NoFaults),
             dir: Arc::new(TempDir::new().unwrap()),
         }
     }
@@ -98,11 +102,12 @@ impl Setup {
     }
 
     async fn open_on(&self, runtimes: Vec<Arc<dyn Runtime>>) -> (Cortex, Store) {
-        let env: Arc<dyn Env> = Arc::new(SimEnv::new(7, Timestamp::from_millis(self.epoch)));
+        let env: Arc<dyn Env> =
+            Arc::new(SimEnv::new(self.seed, Timestamp::from_millis(self.epoch)));
         let options =
             StoreOptions { env: Arc::clone(&env), events_kept: self.settings.events.kept };
         let path = self.dir.path().join("cortex.db");
-        let store = Store::open_inline(&path, options, Arc::new(NoFaults)).unwrap();
+        let store = Store::open_inline(&path, options, Arc::clone(&self.faults)).unwrap();
         let mut builder = Cortex::builder(self.dir.path()).settings(self.settings.clone()).env(env);
         for runtime in runtimes {
             builder = builder.runtime(runtime);
@@ -135,7 +140,7 @@ impl Setup {
 
     /// Opens the core again on what it has on disk, some time later.
     pub async fn reopen(&mut self, project: &ProjectId) -> Bench {
-        self.epoch += 3_600_000;
+        (self.epoch, self.seed) = (self.epoch + 3_600_000, self.seed + 1);
         let (cortex, store) = self.open_bare().await;
         Bench {
             cx: cortex.as_user(),

@@ -1,5 +1,16 @@
 //! What the core does, seen through its public doors: real rules, real store, scripted agents, no real time.
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 
+mod agents;
 mod bench;
+mod cancelling;
+mod codes;
+mod events;
+mod lives;
+mod once;
+mod refusals;
 mod tasks;
+mod turns;
+mod verifying;
+mod waiting;
+mod wrong_moments;

@@ -1,13 +1,19 @@
 //! The lives of tasks.
 
-use cortex_lib::api::tool::{ApproveTask, ListTasks};
+use cortex_lib::api::tool::{ApproveTask, ListProjects, ListTasks, RetryTask};
+use cortex_lib::domain::agent::AgentStatus;
 use cortex_lib::domain::attempt::Cause;
 use cortex_lib::domain::objective::ObjectiveStatus;
+use cortex_lib::domain::plan::TaskSpec;
+use cortex_lib::domain::schedule::WaitReason;
 use cortex_lib::domain::task::{Evidence, TaskStatus};
+use cortex_lib::domain::usage::Usage;
+use cortex_lib::error::Code;
 use cortex_lib::port::Script;
-use cortex_lib::store::AttemptStatus;
+use cortex_lib::store::{AttemptStatus, DecisionKind};
+use cortex_lib::time::Timestamp;
 
-use crate::bench::{Setup, secs, spec};
+use crate::bench::{EPOCH, SCRIPTED, Setup, secs, spec};
 
 fn key_of(instruction: &str) -> String {
     instruction.trim_start_matches("Do ").split('.').next().unwrap_or_default().to_owned()
@@ -103,4 +109,182 @@ async fn a_result_without_verification_waits_for_a_person() {
     assert_eq!(task.status, TaskStatus::Completed);
     let result = task.result.unwrap();
     assert_eq!((result.text.as_str(), result.evidence), ("done", Evidence::Approved));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_turn_waits_for_a_person() {
+    let bench = Setup::new()
+        .runtime(|runtime| runtime.turn(|_| Script::new().fail(Cause::Refused, "log in first")))
+        .open()
+        .await;
+    bench.ready("a").await;
+    let id = bench.one_task(spec("x", &[])).await;
+    let task = bench.until_task(&id, TaskStatus::Blocked).await;
+    assert_eq!(task.attempts.len(), 1, "H-36: trying again would not help");
+    assert_eq!(task.failure.as_ref().unwrap().cause, "runtime.refused");
+    let error = bench.refuse(ApproveTask { task_id: id, execution_id: None, reason: None }).await;
+    assert_eq!(error.code(), Code::TaskStateConflict, "S-167: there is no result to approve");
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_retry_that_a_person_asked_for_a_failure_blocks() {
+    let bench = Setup::new()
+        .runtime(|runtime| {
+            runtime.turn(|turn| match turn.instruction.contains("log in") {
+                false => Script::new().fail(Cause::Refused, "log in"),
+                true => Script::new().fail(Cause::Error, "broken"),
+            })
+        })
+        .open()
+        .await;
+    bench.ready("a").await;
+    let id = bench.one_task(TaskSpec { max_retries: Some(0), ..spec("x", &[]) }).await;
+    bench.until_task(&id, TaskStatus::Blocked).await;
+    let retry = RetryTask { task_id: id.clone(), execution_id: None, reason: None };
+    let status = bench.call(retry).await.task.status;
+    assert!(matches!(status, TaskStatus::Ready | TaskStatus::Running), "S-170: {status:?}");
+    let look = async || Some(bench.task(&id).await).filter(|task| task.attempts.len() == 2);
+    bench.until("the second attempt", look).await;
+    let task = bench.until_task(&id, TaskStatus::Blocked).await;
+    assert_eq!(task.failure.unwrap().cause, "attempt.failed", "S-171");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_has_its_time() {
+    let bench = Setup::new()
+        .runtime(|runtime| runtime.turn(|_| Script::new().use_tool("a long build")))
+        .open()
+        .await;
+    let agent = bench.ready("a").await;
+    let limits = TaskSpec { timeout_secs: Some(20), max_retries: Some(0), ..spec("x", &[]) };
+    let id = bench.one_task(limits).await;
+    let task = bench.until_task(&id, TaskStatus::Failed).await;
+    let attempt = &task.attempts[0];
+    assert_eq!(attempt.status, AttemptStatus::TimedOut);
+    assert_eq!(attempt.ended_at.unwrap().since(attempt.started_at), secs(20));
+    assert_eq!(task.failure.unwrap().cause, "timed_out");
+    assert_eq!(bench.world.interrupts().len(), 1);
+    assert_eq!(bench.status(&agent).await, AgentStatus::Ready, "it let go and is free");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_turn_is_ended_and_tried_again() {
+    let bench = Setup::new()
+        .runtime(|runtime| {
+            runtime.turn(|turn| match turn.instruction.contains("stalled") {
+                false => Script::new().wait(secs(100)).say("hm"),
+                true => Script::new().answer("awake"),
+            })
+        })
+        .open()
+        .await;
+    bench.ready("a").await;
+    let id = bench.one_task(spec("x", &[])).await;
+    let task = bench.until_task(&id, TaskStatus::Blocked).await;
+    let first = &task.attempts[0];
+    assert_eq!(first.cause.as_deref(), Some("stalled"), "H-45");
+    let took = first.ended_at.unwrap().since(first.started_at);
+    assert!(took >= secs(700) && took < secs(702), "ten minutes after its last word: {took:?}");
+    assert_eq!(task.attempts.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_may_be_silent() {
+    let bench = Setup::new()
+        .runtime(|runtime| {
+            runtime.turn(|_| Script::new().use_tool("build").wait(secs(3000)).answer("built"))
+        })
+        .open()
+        .await;
+    bench.ready("a").await;
+    let id = bench.one_task(spec("x", &[])).await;
+    let task = bench.until_task(&id, TaskStatus::Blocked).await;
+    assert_eq!(task.attempts.len(), 1, "H-45: a tool that runs is no stall");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_is_waited_for_and_costs_no_retry() {
+    let resets_at = Timestamp::from_millis(EPOCH).after(secs(7200));
+    let bench = Setup::new()
+        .runtime(move |runtime| {
+            runtime.turn(move |turn| match turn.instruction.contains("quota") {
+                false => Script::new().rate_limited(Some(resets_at)),
+                true => Script::new().answer("done"),
+            })
+        })
+        .open()
+        .await;
+    bench.ready("a").await;
+    let id = bench.one_task(TaskSpec { max_retries: Some(0), ..spec("x", &[]) }).await;
+    let look = async || bench.task(&id).await.waiting.filter(|_| bench.world.turns().len() == 1);
+    let waiting = bench.until("the wait", look).await;
+    assert_eq!(waiting.reason, WaitReason::RateLimited);
+    let quota = waiting.rate_limited.unwrap();
+    assert_eq!((quota.until, quota.runtime_id.unwrap().as_str()), (resets_at, SCRIPTED));
+    let task = bench.until_task(&id, TaskStatus::Blocked).await;
+    assert_eq!(task.attempts.len(), 2);
+    assert!(task.attempts[1].started_at >= resets_at);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_without_a_time_is_waited_for_a_minute() {
+    let bench = Setup::new()
+        .runtime(|runtime| {
+            runtime.turn(|turn| match turn.instruction.contains("quota") {
+                false => Script::new().rate_limited(None),
+                true => Script::new().answer("done"),
+            })
+        })
+        .open()
+        .await;
+    bench.ready("a").await;
+    let id = bench.one_task(spec("x", &[])).await;
+    let task = bench.until_task(&id, TaskStatus::Blocked).await;
+    let wait = task.attempts[1].started_at.since(task.attempts[0].ended_at.unwrap());
+    assert!(wait >= secs(60) && wait < secs(61), "{wait:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_folder_that_is_gone_is_a_matter_for_a_person() {
+    let bench = Setup::new().open().await;
+    let agent = bench.ready("a").await;
+    let root = bench.call(ListProjects {}).await.projects.remove(0).root;
+    bench.world.remove_folder(&root);
+    let id = bench.one_task(spec("x", &[])).await;
+    let task = bench.until_task(&id, TaskStatus::Blocked).await;
+    assert_eq!(task.failure.unwrap().cause, "project.invalid_root");
+    assert_eq!(bench.status(&agent).await, AgentStatus::Ready);
+    assert!(bench.world.turns().is_empty(), "no turn is sent into a folder that is gone");
+    bench.world.restore_folder(&root);
+    bench.call(RetryTask { task_id: id.clone(), execution_id: None, reason: None }).await;
+    let look = async || (bench.world.turns().len() == 1).then_some(());
+    bench.until("the retry", look).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn unverified_results_complete_where_the_settings_say_so() {
+    let bench = Setup::new().settings(|s| s.approvals.approve_unverified = true).open().await;
+    bench.ready("a").await;
+    let id = bench.one_task(spec("x", &[])).await;
+    let task = bench.until_task(&id, TaskStatus::Completed).await;
+    assert_eq!(task.result.unwrap().evidence, Evidence::None, "H-43");
+    let decision = &task.decisions[0];
+    assert_eq!((decision.decision, decision.by.as_str()), (DecisionKind::Approved, "automatic"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_turns_use_is_added_up() {
+    let usage = Usage { input_tokens: Some(7), cost_usd: Some(0.5), ..Usage::default() };
+    let bench = Setup::new()
+        .runtime(move |runtime| runtime.turn(move |_| Script::new().usage(usage).answer("done")))
+        .open()
+        .await;
+    let agent = bench.ready("a").await;
+    for key in ["x", "y"] {
+        let id = bench.one_task(spec(key, &[])).await;
+        let task = bench.until_task(&id, TaskStatus::Blocked).await;
+        assert_eq!(task.attempts[0].usage, Some(usage));
+    }
+    let all = bench.see(&agent).await.usage;
+    assert_eq!((all.input_tokens, all.output_tokens, all.cost_usd), (Some(14), None, Some(1.0)));
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ pub(super) struct ScriptedSession {
     running: Mutex<BTreeMap<TurnId, (Interrupt, CancellationToken)>>,
     asking: Mutex<BTreeMap<String, oneshot::Sender<ToolAnswer>>>,
     closed: CancellationToken,
+    closing: AtomicBool,
     close_takes: Duration,
 }
 
@@ -46,6 +48,7 @@ impl ScriptedSession {
         close_takes: Duration,
     ) -> (Arc<Self>, mpsc::Receiver<SessionEvent>) {
         let (events, heard) = mpsc::channel(crate::limits::SESSION_QUEUE_MAX);
+        process.detach();
         let session = Arc::new(Self {
             id,
             world,
@@ -55,6 +58,7 @@ impl ScriptedSession {
             running: Mutex::default(),
             asking: Mutex::default(),
             closed: CancellationToken::new(),
+            closing: AtomicBool::new(false),
             close_takes,
         });
         (session, heard)
@@ -257,7 +261,7 @@ impl Session for ScriptedSession {
 
     async fn close(&self, grace: Duration) {
         self.world.note(Asked::Close(self.id.clone()));
-        if self.sender().is_some() {
+        if !self.closing.swap(true, Ordering::Relaxed) {
             wait(self.close_takes.min(grace)).await;
         }
         self.process.end();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::session::ScriptedSession;
@@ -185,7 +186,8 @@ impl ScriptedWorld {
     pub(super) fn start(&self, marker: &str) -> Process {
         let mut inner = self.lock();
         inner.processes.insert(marker.to_owned());
-        Process { world: self.clone(), marker: marker.to_owned(), life: inner.life }
+        let marker = marker.to_owned();
+        Process { world: self.clone(), marker, life: inner.life, attached: AtomicBool::new(true) }
     }
 }
 
@@ -195,9 +197,15 @@ pub(super) struct Process {
     world: ScriptedWorld,
     marker: String,
     life: u64,
+    attached: AtomicBool,
 }
 
 impl Process {
+    /// From here on it ends only when it is told to: a core that forgets it leaves it behind.
+    pub(super) fn detach(&self) {
+        self.attached.store(false, Ordering::Relaxed);
+    }
+
     /// It ends.
     pub(super) fn end(&self) {
         let mut inner = self.world.lock();
@@ -209,6 +217,8 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.end();
+        if self.attached.load(Ordering::Relaxed) {
+            self.end();
+        }
     }
 }

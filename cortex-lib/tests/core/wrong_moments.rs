@@ -1,15 +1,10 @@
 //! What the engine does when things come at the wrong moment.
-#![expect(clippy::unwrap_used, reason = "a test may stop")]
-
-#[path = "core/bench.rs"]
-#[expect(dead_code, reason = "shared with another test")]
-mod bench;
-
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::bench::{Bench, SCRIPTED, Setup, pass, secs, spec};
 use async_trait::async_trait;
-use bench::{Bench, SCRIPTED, Setup, pass, secs, spec};
 use cortex_lib::Code;
 use cortex_lib::api::tool::{CancelTask, InterruptAgent, SendMessage, StartAgent, StopAgent};
 use cortex_lib::domain::agent::AgentStatus;
@@ -22,7 +17,7 @@ use cortex_lib::port::{
     Asked, HealthReport, Opened, Opening, Runtime, RuntimeInfo, Script, ScriptedRuntime, Session,
     SessionSpec, ToolAnswer, Turn, Verdict,
 };
-use cortex_lib::store::AttemptStatus;
+use cortex_lib::store::{AttemptStatus, Fate, Faults};
 
 fn cancel(task: &cortex_lib::ids::TaskId) -> CancelTask {
     CancelTask { task_id: task.clone(), reason: None }
@@ -130,28 +125,55 @@ async fn a_start_that_cannot_resume_takes_no_longer_than_any_other() {
     assert_eq!(bench.status(&agent).await, AgentStatus::Failed);
 }
 
-/// Another program that holds the file, such as a backup, must not cost what happened meanwhile.
+/// Another program holds the file, such as a backup.
+#[derive(Debug, Default)]
+struct Held(AtomicBool);
+
+impl Faults for Held {
+    fn at_commit(&self) -> Fate {
+        if self.0.load(Ordering::Relaxed) { Fate::Locked } else { Fate::Commit }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_locked_store_is_waited_out_and_loses_nothing() {
-    let bench = Setup::new()
-        .runtime(|runtime| runtime.turn(|_| Script::new().wait(secs(5)).answer("done")))
-        .open()
-        .await;
+    let held = Arc::new(Held::default());
+    let mut setup = Setup::new()
+        .runtime(|runtime| runtime.turn(|_| Script::new().wait(secs(5)).answer("done")));
+    setup.faults = held.clone();
+    let bench = setup.open().await;
     bench.ready("a").await;
     let task = bench.one_task(spec("x", &[])).await;
     bench.until_task(&task, TaskStatus::Running).await;
 
-    let path = bench.cortex.data_dir().join("cortex.db");
-    let other = rusqlite::Connection::open(path).unwrap();
-    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    held.0.store(true, Ordering::Relaxed);
     // The turn ends while nothing can be written.
-    pass(secs(7)).await;
+    pass(secs(15)).await;
     assert_eq!(bench.task(&task).await.status, TaskStatus::Running);
-    other.execute_batch("ROLLBACK").unwrap();
+    let refused = bench.cx.call(cancel(&task)).await;
+    assert_eq!(refused.unwrap_err().code(), Code::StoreFailed);
+    held.0.store(false, Ordering::Relaxed);
 
     bench.until_task(&task, TaskStatus::Blocked).await;
     assert_eq!(bench.cortex.state(), CoreState::Ready);
     assert_eq!(bench.world.turns().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_stays_locked_fails_the_core() {
+    let held = Arc::new(Held::default());
+    let mut setup = Setup::new()
+        .runtime(|runtime| runtime.turn(|_| Script::new().wait(secs(5)).answer("done")));
+    setup.faults = held.clone();
+    let bench = setup.open().await;
+    bench.ready("a").await;
+    let task = bench.one_task(spec("x", &[])).await;
+    bench.until_task(&task, TaskStatus::Running).await;
+
+    held.0.store(true, Ordering::Relaxed);
+    pass(secs(120)).await;
+    assert_eq!(bench.cortex.state(), CoreState::Failed);
+    assert!(bench.world.processes().is_empty());
 }
 
 /// What happens once the store has failed cannot be kept, so nothing goes on that would have to be.

@@ -1,0 +1,68 @@
+//! Commands that a person can give next, ready to be pasted.
+
+use std::path::Path;
+
+use cortex_lib::ids::TaskId;
+
+/// How the program was called, for the next call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hints {
+    program: String,
+    file: String,
+    options: String,
+}
+
+impl Hints {
+    /// For this file, with the data directory and the options that the person gave.
+    pub(crate) fn new(file: &Path, data_dir: Option<&Path>, options: &[(&str, &str)]) -> Self {
+        let path = |path: &Path| word(&path.display().to_string());
+        let data_dir = data_dir.map(|dir| format!(" --data-dir {}", path(dir))).unwrap_or_default();
+        let options = options.iter().map(|(name, value)| format!(" {name} {}", word(value)));
+        Self {
+            program: format!("cortex{data_dir}"),
+            file: path(file),
+            options: options.collect::<Vec<_>>().concat(),
+        }
+    }
+
+    /// `cortex run` with these flags.
+    pub(crate) fn run(&self, flags: &[&str]) -> String {
+        let flags = flags.iter().map(|flag| format!(" {flag}")).collect::<Vec<_>>().concat();
+        format!("{} run{flags}{} {}", self.program, self.options, self.file)
+    }
+
+    /// `cortex task retry`.
+    pub(crate) fn retry(&self, task: &TaskId) -> String {
+        format!("{} task retry {task}", self.program)
+    }
+}
+
+/// A text as one word of a shell.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,=\\".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_repeats_how_the_program_was_called() {
+        let hints = Hints::new(
+            Path::new("my file's.toml"),
+            Some(Path::new("/data")),
+            &[("--runtime", "claude-code"), ("--allow", "mcp__*")],
+        );
+        assert_eq!(
+            hints.run(&["--resume"]),
+            r"cortex --data-dir /data run --resume --runtime claude-code --allow 'mcp__*' 'my file'\''s.toml'"
+        );
+        assert_eq!(Hints::new(Path::new("a.toml"), None, &[]).run(&[]), "cortex run a.toml");
+        assert_eq!(hints.retry(&TaskId::new("t")), "cortex --data-dir /data task retry t");
+    }
+}

@@ -1,0 +1,8 @@
+//! The program as people and scripts use it: the real binary, each test in a home of its own.
+#![expect(clippy::unwrap_used, reason = "a test may stop")]
+
+mod configuration;
+mod doctor;
+mod home;
+mod one_shot;
+mod serving;

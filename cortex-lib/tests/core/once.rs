@@ -1,0 +1,92 @@
+//! Calls that change something at most once: asked again, they find it done.
+
+use cortex_lib::api::operator::{PauseAgent, ResumeAgent};
+use cortex_lib::api::tool::{
+    ApproveTask, CancelTask, InterruptAgent, RetryTask, StartAgent, StopAgent,
+};
+use cortex_lib::api::{Catalogue, Command, Effect};
+use cortex_lib::domain::attempt::Cause;
+use cortex_lib::domain::task::TaskStatus;
+use cortex_lib::error::Code;
+use cortex_lib::port::Script;
+
+use crate::bench::{Bench, Setup, spec};
+
+/// Asks twice and sees that the second time changes nothing.
+async fn twice<C: Command<Output: PartialEq + std::fmt::Debug> + Clone>(bench: &Bench, call: C) {
+    let first = bench.call(call.clone()).await;
+    let seen = bench.cortex.newest_event().unwrap();
+    let second = bench.call(call).await;
+    assert_eq!(first, second, "{}", C::NAME);
+    assert_eq!(bench.cortex.newest_event().unwrap(), seen, "{} left a trace", C::NAME);
+}
+
+#[tokio::test(start_paused = true)]
+async fn asking_an_agent_for_the_same_thing_again_changes_nothing() {
+    let bench = Setup::new().runtime(|r| r.turn(|_| Script::new().deaf())).open().await;
+    let agent_id = bench.agent("a").await;
+    twice(&bench, StopAgent { agent_id: agent_id.clone() }).await;
+    twice(&bench, StartAgent { agent_id: agent_id.clone() }).await;
+    twice(&bench, InterruptAgent { agent_id: agent_id.clone() }).await;
+    let message = "hi".to_owned();
+    let hello = cortex_lib::api::tool::SendMessage { agent_id: agent_id.clone(), message };
+    bench.call(hello).await;
+    twice(&bench, InterruptAgent { agent_id: agent_id.clone() }).await;
+    twice(&bench, PauseAgent { agent_id: agent_id.clone() }).await;
+    twice(&bench, ResumeAgent { agent_id: agent_id.clone() }).await;
+    twice(&bench, StopAgent { agent_id }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn deciding_the_same_again_is_recorded_once() {
+    let runtime = |r: cortex_lib::port::ScriptedRuntime| {
+        r.turn(|turn| match turn.instruction.contains("log in") {
+            false => Script::new().fail(Cause::Refused, "log in"),
+            true => Script::new().answer("done"),
+        })
+    };
+    let bench = Setup::new().runtime(runtime).open().await;
+    let agent_id = bench.ready("a").await;
+    let id = bench.one_task(spec("x", &[])).await;
+    let first = bench.until_task(&id, TaskStatus::Blocked).await.attempts.remove(0).execution_id;
+    bench.call(PauseAgent { agent_id: agent_id.clone() }).await;
+    let retry = RetryTask { task_id: id.clone(), execution_id: Some(first.clone()), reason: None };
+    twice(&bench, retry.clone()).await;
+    bench.call(ResumeAgent { agent_id }).await;
+    let task = bench.until_task(&id, TaskStatus::Blocked).await;
+    assert_eq!(task.attempts.len(), 2);
+    let late = bench.call(retry).await.task;
+    assert_eq!(late.status, TaskStatus::Blocked, "S-172: not made twice, whatever came since");
+    assert_eq!(late.decisions.len(), 1);
+
+    let old = ApproveTask { task_id: id.clone(), execution_id: Some(first), reason: None };
+    assert_eq!(bench.refuse(old).await.code(), Code::TaskStateConflict, "S-168");
+    let last = Some(task.attempts[1].execution_id.clone());
+    twice(&bench, ApproveTask { task_id: id.clone(), execution_id: last, reason: None }).await;
+    twice(&bench, ApproveTask { task_id: id.clone(), execution_id: None, reason: None }).await;
+    assert_eq!(bench.task(&id).await.decisions.len(), 2, "S-169");
+    let cancel = CancelTask { task_id: id, reason: None };
+    assert_eq!(bench.refuse(cancel).await.code(), Code::TaskStateConflict, "S-137");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelling_twice_is_one_decision() {
+    let bench = Setup::new().open().await;
+    let id = bench.one_task(spec("x", &[])).await;
+    twice(&bench, CancelTask { task_id: id.clone(), reason: None }).await;
+    assert_eq!(bench.task(&id).await.decisions.len(), 1, "S-137");
+}
+
+#[test]
+fn every_tool_that_changes_at_most_once_is_tried_here() {
+    let tried = [
+        StartAgent::NAME,
+        InterruptAgent::NAME,
+        StopAgent::NAME,
+        CancelTask::NAME,
+        ApproveTask::NAME,
+        RetryTask::NAME,
+    ];
+    let once = Catalogue::CORTEX.tools.iter().filter(|tool| tool.effect == Effect::WritesOnce);
+    assert_eq!(once.map(|tool| tool.name).collect::<Vec<_>>(), tried);
+}
