@@ -40,6 +40,9 @@ pub const DEPENDENCY_RESULT_BYTES_MAX: usize = 8 * 1024;
 pub const LISTED_RESULT_BYTES_MAX: usize = 2 * 1024;
 /// What is kept of a verification command's output: the end, where the failure stands.
 pub const VERIFICATION_OUTPUT_BYTES_MAX: usize = 16 * 1024;
+/// What is kept of the reason of a failure, and of the summary of a tool request: drivers pass on what their
+/// programs print.
+pub const REASON_BYTES_MAX: usize = 4 * 1024;
 /// What is kept of a program's standard error.
 pub const STDERR_TAIL_BYTES_MAX: usize = 16 * 1024;
 /// The longest line that a runtime may print. Claude Code was seen to print 3 MB at once.

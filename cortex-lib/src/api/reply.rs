@@ -7,8 +7,8 @@ use super::cx::Granted;
 use super::view::{AgentView, Detail, ObjectiveView, ProjectView, TaskView};
 use crate::domain::schedule;
 use crate::error::{Code, Error, Result};
-use crate::ids::{AgentId, ObjectiveId, TaskId};
-use crate::store::{Agent, ReadTx, Task};
+use crate::ids::{AgentId, ObjectiveId, ProjectId, TaskId};
+use crate::store::{Agent, Project, ReadTx, Task};
 
 /// One agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +43,15 @@ pub struct ProjectReply {
 }
 
 impl Granted<'_> {
+    /// A project that the caller may see. Another one is not there for a session.
+    pub(super) fn project(self, tx: &ReadTx<'_>, id: &ProjectId) -> Result<Project> {
+        if self.sees(id) {
+            return tx.project(id);
+        }
+        Err(Error::new(Code::ProjectNotFound, format!("there is no project {id}"))
+            .with("project_id", id.as_str()))
+    }
+
     /// An agent that the caller may see. Another project's is not there for it.
     pub(super) fn agent(self, tx: &ReadTx<'_>, id: &AgentId) -> Result<Agent> {
         let agent = tx.agent(id)?;
@@ -76,7 +85,10 @@ impl Granted<'_> {
             (self.core().board_facts(), self.core().settings(), self.core().store().steady());
         self.core().store().read(|tx| {
             let task = self.task(tx, id)?;
-            let waiting = schedule::plan(&tx.board(&facts)?, steady).waits.remove(id);
+            let waiting = match task.ended_at {
+                Some(_) => None,
+                None => schedule::plan(&tx.board(&facts)?, steady).waits.remove(id),
+            };
             Ok(TaskReply { task: TaskView::of(task, waiting, &settings, Detail::Full, tx)? })
         })
     }

@@ -5,6 +5,7 @@ mod agents;
 mod bench;
 mod cancelling;
 mod codes;
+mod edges;
 mod events;
 mod lives;
 mod once;

@@ -56,8 +56,8 @@ async fn a_message_interrupted_before_it_was_sent_leaves_its_agent_at_once() {
     let agent = bench.ready("a").await;
     let send = bench.cx.call(SendMessage { agent_id: agent.clone(), message: "do".into() });
     let interrupt = bench.cx.call(InterruptAgent { agent_id: agent.clone() });
-    let (sent, interrupted) = tokio::join!(send, interrupt);
-    sent.unwrap();
+    let (delivered, interrupted) = tokio::join!(send, interrupt);
+    delivered.unwrap();
     interrupted.unwrap();
     let idle = bench.until("the end of the turn", async || {
         Some(bench.see(&agent).await).filter(|agent| agent.current.is_none())

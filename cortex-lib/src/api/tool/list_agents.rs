@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::view::AgentView;
 use crate::api::{Access, Command, Effect, Granted, Tool};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Result};
 use crate::ids::ProjectId;
 
 /// List every agent with its state.
@@ -35,14 +35,7 @@ impl Command for ListAgents {
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         cx.core().store().read(|tx| {
             if let Some(id) = &self.project_id {
-                // Another project's agents are not there for a session, and neither is the project.
-                let project = tx.project(id)?;
-                if !cx.sees(&project.id) {
-                    return Err(Error::new(
-                        Code::ProjectNotFound,
-                        format!("there is no project {id}"),
-                    ));
-                }
+                cx.project(tx, id)?;
             }
             let agents = tx.agents(self.project_id.as_ref().or(cx.project_scope()))?;
             let agents =

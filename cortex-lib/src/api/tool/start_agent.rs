@@ -68,8 +68,7 @@ impl Command for StartAgent {
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let core = cx.core();
-        let before = core.store().read(|tx| cx.agent(tx, &self.agent_id))?;
-        core.runtime(&before.runtime_id)?;
+        core.store().read(|tx| cx.agent(tx, &self.agent_id))?;
         let (id, settings) = (self.agent_id.clone(), core.settings());
         let (was_live, started) = core
             .store()
