@@ -68,24 +68,24 @@ async fn both_doors_tell_the_same_events_and_output() {
         .unwrap()
         .agent;
     let newest = Some(here.newest_event().await.unwrap());
-    let (mut events_here, mut events_there) =
+    let (mut first, mut second) =
         (here.events(newest).await.unwrap(), there.events(newest).await.unwrap());
-    let (mut output_here, mut output_there) =
+    let (mut printed, mut printed_too) =
         (here.output().await.unwrap(), there.output().await.unwrap());
     there.call(StartAgent { agent_id: agent.agent_id.clone() }).await.unwrap();
     let message = SendMessage { agent_id: agent.agent_id.clone(), message: "sesame".to_owned() };
     there.call(message).await.unwrap();
     loop {
-        let event = events_here.next().await.unwrap().unwrap();
-        assert_eq!(events_there.next().await.unwrap().unwrap(), event);
+        let event = first.next().await.unwrap().unwrap();
+        assert_eq!(second.next().await.unwrap().unwrap(), event);
         if event.kind.as_str() == "session.turn_completed" {
             break;
         }
     }
-    let output = output_here.next().await.unwrap();
+    let output = printed.next().await.unwrap();
     assert_eq!(output.agent_id, agent.agent_id);
     assert!(output.text.contains("sesame"), "{output:?}");
-    assert_eq!(output_there.next().await.unwrap(), output);
+    assert_eq!(printed_too.next().await.unwrap(), output);
     here.close().await.unwrap();
 }
 

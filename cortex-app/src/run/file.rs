@@ -402,10 +402,10 @@ assigned_agent = "ada"
 
     #[test]
     fn an_unknown_field_is_told_with_its_line() {
-        let seen = problems(&GOOD.replace("assigned_agent", "asigned_agent"));
+        let seen = problems(&GOOD.replace("assigned_agent", "assign_agent"));
         assert_eq!(seen.len(), 1, "{seen:?}");
         assert!(seen[0].starts_with("o.toml:19: objective.tasks[0]"), "{seen:?}");
-        assert!(seen[0].contains("unknown field `asigned_agent`"), "{seen:?}");
+        assert!(seen[0].contains("unknown field `assign_agent`"), "{seen:?}");
     }
 
     #[test]

@@ -43,10 +43,11 @@ pub struct ProjectReply {
 }
 
 impl Granted<'_> {
-    /// A project that the caller may see. Another one is not there for a session.
+    /// A project that the caller may see. Another one is not there for it.
     pub(super) fn project(self, tx: &ReadTx<'_>, id: &ProjectId) -> Result<Project> {
-        if self.sees(id) {
-            return tx.project(id);
+        let project = tx.project(id)?;
+        if self.sees(&project.id) {
+            return Ok(project);
         }
         Err(Error::new(Code::ProjectNotFound, format!("there is no project {id}"))
             .with("project_id", id.as_str()))
@@ -87,7 +88,7 @@ impl Granted<'_> {
             let task = self.task(tx, id)?;
             let waiting = match task.ended_at {
                 Some(_) => None,
-                None => schedule::plan(&tx.board(&facts)?, steady).waits.remove(id),
+                None => schedule::plan(&tx.board(&facts)?, steady).into_waits().remove(id),
             };
             Ok(TaskReply { task: TaskView::of(task, waiting, &settings, Detail::Full, tx)? })
         })
@@ -99,7 +100,7 @@ impl Granted<'_> {
             (self.core().board_facts(), self.core().settings(), self.core().store().steady());
         self.core().store().read(|tx| {
             let objective = tx.objective(id)?;
-            let waits = schedule::plan(&tx.board(&facts)?, steady).waits;
+            let waits = schedule::plan(&tx.board(&facts)?, steady).into_waits();
             Ok(ObjectiveReply {
                 objective: ObjectiveView::of(objective, &waits, &settings, Detail::Listed, tx)?,
             })

@@ -111,6 +111,7 @@ impl Core {
     }
 
     async fn settle_earlier_life(&self) -> Result<()> {
+        let settings = self.settings();
         let left = self.store().read(|tx| tx.left_behind())?;
         let sessions = left.sessions.iter().map(ToString::to_string);
         let verifications = left.verifications.iter().map(ToString::to_string);
@@ -128,7 +129,6 @@ impl Core {
         for session in &left.sessions {
             self.host().remove_scratch(session);
         }
-        let settings = self.settings();
         self.store()
             .write(move |tx| {
                 tx.recover(&settings)?;
@@ -156,7 +156,8 @@ impl Core {
     ///
     /// # Errors
     ///
-    /// `store.failed` when the store had failed.
+    /// `store.failed` when the store had failed, `store.disk_full` when the end could not be written. It has
+    /// stopped all the same, and the next start settles what is on disk.
     pub async fn stop(&self, how: Stop) -> Result<()> {
         self.inner.state.send_if_modified(|state| {
             let runs = matches!(state, CoreState::Ready | CoreState::Starting);
@@ -305,19 +306,24 @@ impl Core {
         limit: Duration,
         look: impl Fn(&ReadTx<'_>) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        let mut changes = self.store().changes();
+        let (mut changes, stop) = (self.store().changes(), self.supervisor().stopping());
         let search = async {
             loop {
+                // Looked at first: what is found then is the last word.
+                let over = stop.is_cancelled();
                 changes.mark_unchanged();
                 if let Some(found) = self.store().read(&look)? {
                     return Ok(Some(found));
                 }
+                if over {
+                    return Err(Error::new(Code::CoreStopped, "the core has stopped"));
+                }
                 tokio::select! { biased;
-                    more = changes.changed() => if more.is_err() {
-                        return Err(Error::new(Code::CoreStopped, "the core has stopped"));
-                    },
+                    // The store outlives this wait, so it tells of every change.
+                    more = changes.changed() => drop(more),
+                    () = stop.cancelled() => {}
                     // Nothing that is waited for comes any more.
-                    over = self.store().wait_over() => return Err(over),
+                    why = self.store().wait_failed() => return Err(why),
                 }
             }
         };

@@ -128,13 +128,13 @@ impl Engine {
     async fn settle(&mut self) -> Result<Option<Timestamp>> {
         for _ in 0..ENGINE_PASSES_MAX {
             let before = *self.core.store().changes().borrow();
-            self.ring_timers().await?;
-            self.end_stalled_attempts().await?;
-            self.end_unverified_halts().await?;
-            self.begin_jobs()?;
+            let looked = self.look_at_rows().await;
             if self.shutdown.is_some() {
+                // Whatever cannot be written now, the end comes.
                 self.go_on_with_shutdown().await?;
+                looked?;
             } else {
+                looked?;
                 self.start_tasks().await?;
             }
             if *self.core.store().changes().borrow() == before {
@@ -142,6 +142,13 @@ impl Engine {
             }
         }
         self.next_due()
+    }
+
+    async fn look_at_rows(&mut self) -> Result<()> {
+        self.ring_timers().await?;
+        self.end_stalled_attempts().await?;
+        self.end_unverified_halts().await?;
+        self.begin_jobs()
     }
 
     /// When something changes by time alone.

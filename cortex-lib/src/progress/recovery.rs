@@ -8,24 +8,23 @@ use crate::ids::{AttemptId, SessionId};
 use crate::settings::Settings;
 use crate::store::{ReadTx, Why, WriteTx};
 
-/// What an earlier life left behind. Its processes are to be ended before [`WriteTx::recover`].
+/// What an earlier life left behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftBehind {
-    /// Sessions that were live.
+    /// Sessions that were live: their processes are to be ended.
     pub sessions: Vec<SessionId>,
-    /// Attempts whose results were being verified: their commands carry these ids.
+    /// Attempts whose verification ran: so are theirs.
     pub verifications: Vec<AttemptId>,
 }
 
 impl ReadTx<'_> {
-    /// What an earlier life left behind.
+    /// What an earlier life left: to be ended before [`recover`](WriteTx::recover) says that it is over, because
+    /// nobody would look for it any more after that.
     pub fn left_behind(&self) -> Result<LeftBehind> {
+        let sessions = self.live_sessions()?.into_iter().map(|session| session.id).collect();
         let attempts = self.live_attempts()?.into_iter();
         let verified = attempts.filter(|attempt| !attempt.state.holds_agent());
-        Ok(LeftBehind {
-            sessions: self.live_sessions()?.into_iter().map(|session| session.id).collect(),
-            verifications: verified.map(|attempt| attempt.id).collect(),
-        })
+        Ok(LeftBehind { sessions, verifications: verified.map(|attempt| attempt.id).collect() })
     }
 }
 

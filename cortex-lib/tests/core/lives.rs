@@ -1,5 +1,7 @@
 //! Several lives of a core on one disk.
 
+use std::sync::Arc;
+
 use cortex_lib::Code;
 use cortex_lib::api::operator::CoreStatus;
 use cortex_lib::api::tool::{ListAgents, RetryTask, SendMessage, StopAgent};
@@ -11,9 +13,9 @@ use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::engine::CoreState;
 use cortex_lib::ids::{AgentId, ProjectId, TaskId};
 use cortex_lib::port::{Asked, Script, ScriptedRuntime, Verdict};
-use cortex_lib::store::AttemptStatus;
+use cortex_lib::store::{AttemptStatus, Fate, Faults, NoFaults};
 
-use crate::bench::{Bench, Setup, secs, spec};
+use crate::bench::{Bench, Setup, pass, secs, spec};
 
 /// One life of a core. When it is over without a farewell, everything in it stops on the spot.
 fn life<T>(work: impl Future<Output = T>) -> T {
@@ -288,4 +290,37 @@ fn cores_live_side_by_side() {
         let error = other.refuse(StopAgent { agent_id: agent }).await;
         assert_eq!(error.code(), Code::AgentNotFound);
     });
+}
+
+/// The power goes in the first commit, before or after it is on disk.
+#[derive(Debug)]
+struct PowerCut(Fate);
+
+impl Faults for PowerCut {
+    fn at_commit(&self) -> Fate {
+        self.0
+    }
+}
+
+#[test]
+fn what_a_crash_left_is_ended_even_when_the_next_start_crashes_too() {
+    for fate in [Fate::LoseBefore, Fate::LoseAfter] {
+        let mut setup = Setup::new().runtime(endless);
+        let (project, _, _) = killed_in_a_task(&setup);
+        setup.settings.agents.restore_on_open = false;
+        life(async {
+            setup.faults = Arc::new(PowerCut(fate));
+            tokio::select! { biased;
+                _ = setup.open_bare() => panic!("it did not crash"),
+                () = pass(secs(1)) => {}
+            }
+            setup.world.lose_core();
+        });
+        setup.faults = Arc::new(NoFaults);
+        life(async {
+            setup.reopen(&project).await;
+            assert!(setup.world.processes().is_empty(), "{fate:?}");
+            assert!(setup.world.scratch().is_empty(), "{fate:?}");
+        });
+    }
 }

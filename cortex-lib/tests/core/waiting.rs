@@ -14,6 +14,8 @@ use cortex_lib::error::Code;
 use cortex_lib::ids::{AgentId, RuntimeId, TaskId};
 use cortex_lib::port::{Script, ScriptedRuntime};
 
+use futures_util::FutureExt as _;
+
 use crate::bench::{Bench, SCRIPTED, Setup, new_agent, pass, secs, spec};
 
 async fn waits(bench: &Bench, id: &TaskId) -> Waiting {
@@ -231,4 +233,16 @@ async fn an_agent_whose_session_is_dying_gets_no_task() {
     assert_eq!(task.attempts, [], "a retry would be spent for nothing");
     assert_eq!(task.waiting.unwrap().reason, WaitReason::AssignedAgentUnavailable);
     bench.call(StopAgent { agent_id: agent }).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_starts_right_now_says_so() {
+    let bench = Setup::new().open().await;
+    let agent = bench.ready("a").await;
+    bench.call(PauseAgent { agent_id: agent.clone() }).await;
+    let id = bench.one_task(spec("x", &[])).await;
+    // What may start is seen before the engine gets to it.
+    bench.store.write(move |tx| tx.resume_agent(&agent)).now_or_never();
+    assert_eq!(waits(&bench, &id).await.reason, WaitReason::Starting);
+    bench.until_turns(1).await;
 }

@@ -35,7 +35,7 @@ impl Command for ListTasks {
         let (facts, settings, steady) =
             (core.board_facts(), core.settings(), core.store().steady());
         core.store().read(|tx| {
-            let waits = schedule::plan(&tx.board(&facts)?, steady).waits;
+            let waits = schedule::plan(&tx.board(&facts)?, steady).into_waits();
             let objectives = tx.objectives(cx.project_scope(), ENDED_OBJECTIVES_LISTED_MAX)?;
             let view =
                 |objective| ObjectiveView::of(objective, &waits, &settings, Detail::Listed, tx);

@@ -23,7 +23,7 @@ pub enum Verdict {
     Fail(Duration, String),
     /// The first command cannot run, for this reason.
     Unavailable(Duration, String),
-    /// It never ends by itself.
+    /// It does not end by itself; its time is over at last.
     Never,
 }
 
@@ -69,7 +69,7 @@ impl Verifier for ScriptedHost {
             Some(CommandReport {
                 name: ran.title().to_owned(),
                 argv: ran.argv.clone(),
-                exit_code: Some(exit_code),
+                exit_code,
                 duration_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX),
                 output: output.to_owned(),
             })
@@ -77,11 +77,13 @@ impl Verifier for ScriptedHost {
         match (self.verdicts)(&request) {
             Verdict::Pass(time) => {
                 wait(time).await;
-                VerificationOutcome::Passed { commands: Vec::from_iter(report(0, "ok", time)) }
+                VerificationOutcome::Passed {
+                    commands: Vec::from_iter(report(Some(0), "ok", time)),
+                }
             }
             Verdict::Fail(time, output) => {
                 wait(time).await;
-                let commands = Vec::from_iter(report(1, &output, time));
+                let commands = Vec::from_iter(report(Some(1), &output, time));
                 let message = commands
                     .first()
                     .map_or_else(String::new, |ran| format!("{} ended with exit code 1", ran.name));
@@ -91,7 +93,12 @@ impl Verifier for ScriptedHost {
                 wait(time).await;
                 VerificationOutcome::Unavailable { commands: Vec::new(), message }
             }
-            Verdict::Never => std::future::pending().await,
+            Verdict::Never => {
+                wait(request.timeout).await;
+                let commands = Vec::from_iter(report(None, "", request.timeout));
+                let message = format!("timed out after {} s", request.timeout.as_secs());
+                VerificationOutcome::Failed { commands, message }
+            }
         }
     }
 }

@@ -125,10 +125,18 @@ impl ScriptedSession {
         };
         tokio::select! { biased;
             () = over => {}
-            () = obeyed => drop(events.send(script.end(&turn, TurnOutcome::Interrupted)).await),
+            () = obeyed => {
+                self.forget(&turn.id);
+                drop(events.send(script.end(&turn, TurnOutcome::Interrupted)).await);
+            }
             () = self.steps(&turn, &script, &events) => {}
         }
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&turn.id);
+        self.forget(&turn.id);
+    }
+
+    /// A turn runs no more, whatever its script still says.
+    fn forget(&self, turn: &TurnId) {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(turn);
     }
 
     async fn steps(&self, turn: &Turn, script: &Script, events: &mpsc::Sender<SessionEvent>) {
@@ -161,12 +169,15 @@ impl ScriptedSession {
                         text,
                     }
                 }
-                Step::End(outcome) => script.end(turn, outcome),
-                Step::EndAnother(turn_id) => SessionEvent::TurnEnded(TurnEnd {
-                    turn_id,
-                    outcome: TurnOutcome::Succeeded { text: "of another turn".to_owned() },
-                    usage: script.usage,
-                }),
+                Step::End(outcome) => {
+                    self.forget(&turn.id);
+                    script.end(turn, outcome)
+                }
+                Step::EndAnother(turn_id) => {
+                    self.forget(&turn_id);
+                    let outcome = TurnOutcome::Succeeded { text: "of another turn".to_owned() };
+                    SessionEvent::TurnEnded(TurnEnd { turn_id, outcome, usage: script.usage })
+                }
                 Step::Crash(message) => return self.die(Some(message)).await,
                 Step::LetGo => return self.die(None).await,
             };
@@ -210,10 +221,13 @@ impl Session for ScriptedSession {
         }
         let (accept, interrupt) = (script.accept.clone(), script.interrupt.clone());
         let interrupted = CancellationToken::new();
-        self.running
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(turn.id.clone(), (interrupt, interrupted.clone()));
+        {
+            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            if !running.is_empty() {
+                self.world.note_overlap(&turn.id);
+            }
+            running.insert(turn.id.clone(), (interrupt, interrupted.clone()));
+        }
         drop(tokio::spawn(session.follow(turn, script, events, interrupted)));
         match accept {
             Accept::AtOnce | Accept::Refuse(_) => Ok(()),

@@ -43,6 +43,7 @@ struct Inner {
     scratch: BTreeSet<SessionId>,
     gone: BTreeSet<PathBuf>,
     asked: Vec<Asked>,
+    overlaps: Vec<TurnId>,
 }
 
 impl ScriptedWorld {
@@ -84,6 +85,15 @@ impl ScriptedWorld {
             _ => None,
         };
         self.lock().asked.iter().filter_map(turn).collect()
+    }
+
+    /// The turns that were sent into a session in which another one ran.
+    pub fn overlaps(&self) -> Vec<TurnId> {
+        self.lock().overlaps.clone()
+    }
+
+    pub(super) fn note_overlap(&self, turn: &TurnId) {
+        self.lock().overlaps.push(turn.clone());
     }
 
     /// The turns that were interrupted so far, in order.
