@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::{Map, Value, json};
 
 use crate::ids::CorrelationId;
+use crate::limits::PROBLEMS_MAX;
 
 /// Coarse class of a failure. It decides what a caller can do about it.
 #[derive(
@@ -297,8 +298,13 @@ impl Error {
         }))
     }
 
-    /// A failure by wrong fields. The message lists all of them.
-    pub fn invalid(code: Code, problems: Vec<Problem>) -> Self {
+    /// A failure by wrong fields. The message lists them, the first [`PROBLEMS_MAX`] at least.
+    pub fn invalid(code: Code, mut problems: Vec<Problem>) -> Self {
+        let more = problems.len().saturating_sub(PROBLEMS_MAX);
+        if more > 0 {
+            problems.truncate(PROBLEMS_MAX);
+            problems.push(Problem::new("", format!("{more} more problems are not listed")));
+        }
         let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         let mut error = Self::new(code, message);
         error.0.problems = problems;

@@ -6,7 +6,7 @@
 //!
 //! Modules in the order of their layers; each may use only those before it:
 //!
-//! - words: [`ids`], [`time`], [`error`], [`limits`], [`secret`], [`env`](mod@env)
+//! - words: [`ids`], [`time`], [`limits`], [`error`], [`secret`], [`env`](mod@env)
 //! - rules: [`domain`], [`settings`]
 //! - memory and ports: [`store`], [`port`], [`process`]
 //! - [`progress`]: what one change entails

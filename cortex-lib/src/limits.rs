@@ -40,6 +40,9 @@ pub const DEPENDENCY_RESULT_BYTES_MAX: usize = 8 * 1024;
 pub const LISTED_RESULT_BYTES_MAX: usize = 2 * 1024;
 /// What is kept of a verification command's output: the end, where the failure stands.
 pub const VERIFICATION_OUTPUT_BYTES_MAX: usize = 16 * 1024;
+/// What is kept of the reason of a failure, and of the summary of a tool request: drivers pass on what their
+/// programs print.
+pub const REASON_BYTES_MAX: usize = 4 * 1024;
 /// What is kept of a program's standard error.
 pub const STDERR_TAIL_BYTES_MAX: usize = 16 * 1024;
 /// The longest line that a runtime may print. Claude Code was seen to print 3 MB at once.
@@ -62,6 +65,8 @@ pub const START_TIMEOUT: Duration = Duration::from_mins(1);
 pub const RELEASE_GRACE: Duration = Duration::from_secs(30);
 /// A session that is told to close has this long before it is killed.
 pub const CLOSE_GRACE: Duration = Duration::from_secs(10);
+/// A driver that has not closed a session this long after the grace is not waited for any more.
+pub const CLOSE_OVERRUN_MAX: Duration = Duration::from_secs(10);
 /// Turns have this long to confirm that they ended when the core stops in order.
 pub const INTERRUPT_GRACE: Duration = Duration::from_secs(10);
 /// Passes of the engine over its rows before it listens again, so that a stream of changes cannot keep it
@@ -77,8 +82,11 @@ pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(15);
 pub const HEALTH_TTL: Duration = Duration::from_mins(1);
 /// A health check that takes longer has failed: the slowest CLI seen answers in 2 s.
 pub const HEALTH_CHECK_TIMEOUT: Duration = Duration::from_secs(15);
-/// The wait before the engine tries a write again that found the disk full.
-pub const DISK_FULL_WAIT: Duration = Duration::from_secs(1);
+/// The wait before the engine tries a write again that found the disk full or the file locked.
+pub const STORE_RETRY_WAIT: Duration = Duration::from_secs(1);
+/// Tries of a write that finds the file locked or unreadable before the engine gives up: a backup by another
+/// program takes seconds.
+pub const STORE_RETRIES_MAX: u32 = 60;
 /// Longest wait of `poll_agent_events`.
 pub const POLL_WAIT_MAX: Duration = Duration::from_secs(30);
 

@@ -13,7 +13,6 @@ use serde_json::{Map, Value};
 
 use super::schema;
 use crate::error::{Code, Error, Problem, Result};
-use crate::limits::PROBLEMS_MAX;
 
 /// The arguments of one command, ready to check.
 #[derive(Debug)]
@@ -137,12 +136,7 @@ fn quoted(names: &[impl AsRef<str>]) -> String {
     names.iter().map(|name| format!("`{}`", name.as_ref())).collect::<Vec<_>>().join(", ")
 }
 
-fn refusal(mut problems: Vec<Problem>) -> Error {
-    let more = problems.len().saturating_sub(PROBLEMS_MAX);
-    problems.truncate(PROBLEMS_MAX);
-    if more > 0 {
-        problems.push(Problem::new("", format!("{more} more problems are not listed")));
-    }
+fn refusal(problems: Vec<Problem>) -> Error {
     Error::invalid(Code::InvalidArguments, problems)
 }
 

@@ -86,7 +86,10 @@ impl Granted<'_> {
             (self.core().board_facts(), self.core().settings(), self.core().store().steady());
         self.core().store().read(|tx| {
             let task = self.task(tx, id)?;
-            let waiting = schedule::plan(&tx.board(&facts)?, steady).into_waits().remove(id);
+            let waiting = match task.ended_at {
+                Some(_) => None,
+                None => schedule::plan(&tx.board(&facts)?, steady).into_waits().remove(id),
+            };
             Ok(TaskReply { task: TaskView::of(task, waiting, &settings, Detail::Full, tx)? })
         })
     }

@@ -10,7 +10,7 @@ use super::graph;
 use super::schedule::Priority;
 use crate::error::{Code, Error, Problem, Result};
 use crate::ids::AgentId;
-use crate::limits::TASKS_MAX;
+use crate::limits::{DESCRIPTION_BYTES_MAX, TASKS_MAX};
 
 /// What sort of work a task is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -102,8 +102,8 @@ pub struct TaskSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 200))]
     pub title: Option<String>,
-    /// What to do, in words for the agent.
-    #[schemars(length(min = 1, max = 65536))]
+    /// What to do, in words for the agent, at most 64 KiB.
+    #[schemars(length(min = 1), extend("x-max-bytes" = DESCRIPTION_BYTES_MAX))]
     pub description: String,
     /// What sort of work it is.
     #[serde(default, rename = "type")]
@@ -113,9 +113,11 @@ pub struct TaskSpec {
     pub priority: Priority,
     /// Keys of tasks that must complete first; their results are passed on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
     pub depends_on: Vec<String>,
     /// What it requires of its agent and its workspace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
     pub requirements: Vec<Requirement>,
     /// The only agent that may run it; any eligible one when it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -179,6 +181,12 @@ pub fn check(
     pin: impl Fn(&TaskSpec, &AgentId) -> Option<String>,
     isolation: Option<&str>,
 ) -> Result<()> {
+    // Nothing else is looked at then: what follows is made for a handful of tasks, and the caller may send
+    // as many as fit into a request.
+    if tasks.is_empty() || tasks.len() > TASKS_MAX {
+        let message = format!("must have 1 to {TASKS_MAX} items, has {}", tasks.len());
+        return Err(Error::invalid(Code::InvalidObjective, vec![Problem::new("tasks", message)]));
+    }
     let invalid = shape_problems(tasks, pin, isolation);
     let unknown = unknown_dependencies(tasks);
     let edges: BTreeMap<&str, Vec<&str>> = tasks
@@ -213,12 +221,6 @@ fn shape_problems(
     isolation: Option<&str>,
 ) -> Vec<Problem> {
     let mut problems = Vec::new();
-    if tasks.is_empty() || tasks.len() > TASKS_MAX {
-        problems.push(Problem::new(
-            "tasks",
-            format!("must have 1 to {TASKS_MAX} items, has {}", tasks.len()),
-        ));
-    }
     let mut keys = BTreeSet::new();
     for (at, task) in tasks.iter().enumerate() {
         let mut add = |field: &str, message: String| {
@@ -235,10 +237,11 @@ fn shape_problems(
         } else if !keys.insert(&task.key) {
             add("key", format!("{:?} names another task of this objective", task.key));
         }
+        let mut earlier = BTreeSet::new();
         for (on, dependency) in task.depends_on.iter().enumerate() {
             if *dependency == task.key {
                 add(&format!("depends_on[{on}]"), "names the task itself".to_owned());
-            } else if task.depends_on.iter().take(on).any(|earlier| earlier == dependency) {
+            } else if !earlier.insert(dependency) {
                 add(&format!("depends_on[{on}]"), format!("names {dependency:?} again"));
             }
         }
@@ -341,6 +344,21 @@ mod tests {
                 ["tasks[0].depends_on[0]", "tasks[1].key", "tasks[2].key"].map(Into::into).to_vec()
             )
         );
+    }
+
+    /// One request holds thousands of tasks. A walk as deep as their chain would end the process.
+    #[test]
+    fn a_chain_of_any_length_is_refused_by_its_count() {
+        let chain: Vec<_> =
+            (0..50_000).map(|n| task(&format!("t{n}"), &[&format!("t{}", n + 1)])).collect();
+        assert_eq!(refusal(&chain), (Code::InvalidObjective, vec!["tasks".into()]));
+    }
+
+    #[test]
+    fn a_refusal_lists_only_so_many_problems() {
+        let paths = vec!["..".to_owned(); 1_000];
+        let (_, seen) = refusal(&[TaskSpec { paths, ..task("a", &[]) }]);
+        assert_eq!(seen.len(), crate::limits::PROBLEMS_MAX + 1);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Cutting long texts without losing where they begin and end.
 
+use crate::limits::REASON_BYTES_MAX;
+
 /// A text that fits, and whether something was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
@@ -25,6 +27,11 @@ pub fn head_and_tail(text: &str, max: usize) -> Kept {
         text: format!("{first}\n[… {} bytes left out …]\n{last}", tail.saturating_sub(head)),
         truncated: true,
     }
+}
+
+/// What is kept of the reason of a failure.
+pub fn reason(text: &str) -> String {
+    head_and_tail(text, REASON_BYTES_MAX).text
 }
 
 /// Keeps the last `max` bytes.

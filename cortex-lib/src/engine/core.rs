@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -84,7 +86,14 @@ impl Core {
         };
         core.settle_earlier_life().await?;
         let engine = Engine::new(core.clone(), heard);
-        core.supervisor().spawn(engine.run());
+        let failing = core.clone();
+        core.supervisor().spawn(async move {
+            // Only a defect gets here. A core without its engine takes calls that nobody acts on.
+            if AssertUnwindSafe(engine.run()).catch_unwind().await.is_err() {
+                tracing::error!("the engine panicked");
+                failing.fail();
+            }
+        });
         let (watcher, store) = (core.clone(), core.store().clone());
         let stop = core.supervisor().stopping();
         core.supervisor().spawn(async move {
@@ -92,7 +101,7 @@ impl Core {
                 () = stop.cancelled() => {}
                 why = store.wait_failed() => {
                     tracing::error!(code = %why.code(), "the store failed: {}", why.message());
-                    watcher.set_state(CoreState::Failed);
+                    watcher.fail();
                 }
             }
         });
@@ -107,12 +116,14 @@ impl Core {
         let sessions = left.sessions.iter().map(ToString::to_string);
         let verifications = left.verifications.iter().map(ToString::to_string);
         let markers: Vec<_> = sessions.chain(verifications).collect();
+        // Before it is written that nothing of them lives: a core that dies in between finds the rows again,
+        // and with them what to end.
         if !markers.is_empty() {
             let ended = self.host().sweep(markers).await;
             tracing::info!(
                 sessions = left.sessions.len(),
                 processes = ended,
-                "settled what an earlier life left"
+                "ended what an earlier life left"
             );
         }
         for session in &left.sessions {
@@ -251,6 +262,17 @@ impl Core {
         self.inner.state.send_replace(to);
     }
 
+    /// It cannot do what its rows owe any more. One that is on its way down goes on down.
+    pub(super) fn fail(&self) {
+        self.inner.state.send_if_modified(|state| {
+            let runs = matches!(state, CoreState::Ready | CoreState::Starting);
+            if runs {
+                *state = CoreState::Failed;
+            }
+            runs
+        });
+    }
+
     /// Fails with [`Code::CoreNotReady`] unless it takes changes.
     pub fn check_ready(&self) -> Result<()> {
         match self.state() {
@@ -300,6 +322,8 @@ impl Core {
                     // The store outlives this wait, so it tells of every change.
                     more = changes.changed() => drop(more),
                     () = stop.cancelled() => {}
+                    // Nothing that is waited for comes any more.
+                    why = self.store().wait_failed() => return Err(why),
                 }
             }
         };

@@ -1,14 +1,17 @@
 //! Jobs: what the world is owed, begun beside the engine and reported back to it.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use tokio::sync::mpsc::error::SendError;
 use tokio_util::sync::CancellationToken;
 
 use super::core::Core;
 use super::live::{Live, Pulse, Pump, Work};
 use super::run::{Begun, Engine, stale_is_fine};
+use super::shutdown::close_within;
 use super::wake::{Done, Job, Wake};
 use crate::domain::agent::{Interaction, Role};
 use crate::domain::attempt::{AttemptInput, Cause};
@@ -19,7 +22,9 @@ use crate::domain::verification::CommandReport;
 use crate::error::{Code, Error, Result};
 use crate::ids::{AttemptId, SessionId, TurnId};
 use crate::limits::{CLOSE_GRACE, START_TIMEOUT};
-use crate::port::{Opened, Session, SessionSpec, Turn, VerificationOutcome, VerificationRequest};
+use crate::port::{
+    Host, Opened, Runtime, Session, SessionSpec, Turn, VerificationOutcome, VerificationRequest,
+};
 use crate::progress::{AttemptReport, SessionEnd, TurnFailed, last_failure_text};
 use crate::store::{Attempt, ReadTx};
 
@@ -37,17 +42,17 @@ impl Engine {
         let (wakes, stop) = (self.core.wakes().clone(), self.core.supervisor().stopping());
         // Only these may be dropped half way; half a line in a pipe would break a session.
         let can_be_ended = matches!(job, Job::Open(_) | Job::Verify(_));
+        let host = Arc::clone(self.core.host());
         self.core.supervisor().spawn(async move {
             let done = tokio::select! { biased;
                 () = token.cancelled(), if can_be_ended => Done::Cancelled,
                 () = stop.cancelled() => return,
-                done = work => done,
+                done = AssertUnwindSafe(work).catch_unwind() => {
+                    done.unwrap_or_else(|_| Done::failed(&job, panicked()))
+                }
             };
-            // An engine that is gone needs to hear nothing, but what it asked for must not live on.
-            if let Err(SendError(Wake::Done(_, Done::Opened(Ok(opened))))) =
-                wakes.send(Wake::Done(job, done)).await
-            {
-                opened.session.close(Duration::ZERO).await;
+            if let Err(SendError(wake)) = wakes.send(Wake::Done(job, done)).await {
+                close_unheard(host, wake).await;
             }
         });
     }
@@ -140,14 +145,8 @@ impl Engine {
             mcp: None,
         };
         Ok(Box::pin(async move {
-            let mut opened = tokio::time::timeout(START_TIMEOUT, runtime.open(spec.clone())).await;
-            if let (Ok(Err(error)), Some(native)) = (&opened, &spec.resume) {
-                // What cannot be resumed is begun anew: the agent is wanted more than its memory.
-                tracing::warn!(session = native, code = %error.code(), "not resumed: {}", error.message());
-                let fresh = SessionSpec { resume: None, ..spec };
-                opened = tokio::time::timeout(START_TIMEOUT, runtime.open(fresh)).await;
-            }
-            Done::Opened(opened.unwrap_or_else(|_| {
+            let opened = tokio::time::timeout(START_TIMEOUT, open_or_begin_anew(&*runtime, spec));
+            Done::Opened(opened.await.unwrap_or_else(|_| {
                 let name = &runtime.info().name;
                 let message = format!("{name} was not ready within {} s", START_TIMEOUT.as_secs());
                 Err(Error::new(Code::RuntimeStartTimedOut, message))
@@ -156,12 +155,13 @@ impl Engine {
     }
 
     fn close(&self, id: &SessionId) -> Outcome {
-        let session = self.live.get(id).map(|live| Arc::clone(&live.session));
+        let (host, id) = (Arc::clone(self.core.host()), id.clone());
+        let session = self.live.get(&id).map(|live| Arc::clone(&live.session));
         let grace =
             self.shutdown.as_ref().map_or(CLOSE_GRACE, super::shutdown::Shutdown::close_grace);
         Box::pin(async move {
             if let Some(session) = session {
-                session.close(grace).await;
+                close_within(host, id, session, grace).await;
             }
             Done::Closed
         })
@@ -221,7 +221,7 @@ impl Engine {
                 attempt_id: attempt.id,
                 cwd: attempt.workspace.path,
                 commands: verification.commands,
-                timeout: std::time::Duration::from_secs(verification.timeout_secs.into()),
+                timeout: Duration::from_secs(verification.timeout_secs.into()),
             };
             Done::Verified(host.verify(request).await)
         }))
@@ -247,21 +247,8 @@ impl Engine {
             (Job::InterruptTurn(id), Done::Interrupted(Err(error))) => {
                 self.not_interrupted(id, &error).await
             }
-            (Job::InterruptTurn(id), Done::NeverSent) => {
-                let report = AttemptReport {
-                    message: Some("it was ended before it was sent".to_owned()),
-                    ..AttemptReport::default()
-                };
-                self.tell_attempt(id, AttemptInput::TurnFailed(Cause::Error), report).await
-            }
-            (Job::InterruptDirect(id), Done::NeverSent) => {
-                let turn = id.clone();
-                self.record(move |tx| {
-                    let message = "it was interrupted before it was sent".to_owned();
-                    tx.end_direct_turn(&turn, Err(&TurnFailed { cause: "interrupted", message }))
-                })
-                .await
-            }
+            (Job::InterruptTurn(id), Done::NeverSent) => self.never_sent(id).await,
+            (Job::InterruptDirect(id), Done::NeverSent) => self.direct_never_sent(id).await,
             (Job::Verify(id), Done::Verified(outcome)) => self.verified(id, outcome).await,
             (Job::Verify(id), Done::Cancelled) => self.verification_ended(id).await,
             (Job::SendDirect(id), Done::Sent(sent)) => self.direct_sent(id, sent).await,
@@ -274,7 +261,15 @@ impl Engine {
     }
 
     async fn opened(&mut self, id: &SessionId, opened: Opened) -> Result<()> {
-        let agent_id = self.core.store().read(|tx| tx.session(id))?.ok_or_else(gone)?.agent_id;
+        let row = self.core.store().read(|tx| tx.session(id)?.ok_or_else(gone));
+        let agent_id = match row {
+            Ok(row) => row.agent_id,
+            Err(error) => {
+                let host = Arc::clone(self.core.host());
+                close_within(host, id.clone(), opened.session, Duration::ZERO).await;
+                return self.not_opened(id, error).await;
+            }
+        };
         let pulse = Arc::new(Pulse::default());
         let pump = Pump {
             session_id: id.clone(),
@@ -347,6 +342,22 @@ impl Engine {
         self.tell_attempt(id, AttemptInput::GraceOver, AttemptReport::default()).await
     }
 
+    /// It was told to end between its assignment and its sending: the agent never heard of it.
+    async fn never_sent(&mut self, id: &AttemptId) -> Result<()> {
+        let message = Some("it was ended before its turn was sent".to_owned());
+        let report = AttemptReport { message, ..AttemptReport::default() };
+        self.tell_attempt(id, AttemptInput::TurnFailed(Cause::Error), report).await
+    }
+
+    async fn direct_never_sent(&mut self, id: &TurnId) -> Result<()> {
+        let turn = id.clone();
+        self.record(move |tx| {
+            let message = "it was interrupted before it was sent".to_owned();
+            tx.end_direct_turn(&turn, Err(&TurnFailed { cause: "interrupted", message }))
+        })
+        .await
+    }
+
     async fn verified(&mut self, id: &AttemptId, outcome: VerificationOutcome) -> Result<()> {
         let report = |commands: Vec<CommandReport>, message| AttemptReport {
             message,
@@ -368,7 +379,7 @@ impl Engine {
     }
 
     /// Its commands were ended: with its task, or with the core, after which they begin anew.
-    async fn verification_ended(&mut self, id: &AttemptId) -> Result<()> {
+    pub(super) async fn verification_ended(&mut self, id: &AttemptId) -> Result<()> {
         self.tell_attempt(id, AttemptInput::VerificationHalted, AttemptReport::default()).await
     }
 
@@ -396,6 +407,36 @@ impl Engine {
     pub(super) fn core(&self) -> &Core {
         &self.core
     }
+}
+
+/// What an engine that is gone will not hear. A session that opened too late is closed all the same.
+pub(super) async fn close_unheard(host: Arc<dyn Host>, wake: Wake) {
+    if let Wake::Done(Job::Open(id), Done::Opened(Ok(opened))) = wake {
+        close_within(host, id, opened.session, Duration::ZERO).await;
+    }
+}
+
+/// Opens a session. What cannot be resumed is begun anew: the agent is wanted more than its memory.
+async fn open_or_begin_anew(runtime: &dyn Runtime, spec: SessionSpec) -> Result<Opened> {
+    match (runtime.open(spec.clone()).await, &spec.resume) {
+        (Err(error), Some(native)) if may_open_afresh(error.code()) => {
+            tracing::warn!(session = native, code = %error.code(), "not resumed: {}", error.message());
+            runtime.open(SessionSpec { resume: None, ..spec }).await
+        }
+        (opened, _) => opened,
+    }
+}
+
+/// Whether another try without the native session could do better.
+fn may_open_afresh(code: Code) -> bool {
+    !matches!(
+        code,
+        Code::RuntimeNotInstalled | Code::RuntimeNotLoggedIn | Code::RuntimeCapabilityMissing
+    )
+}
+
+fn panicked() -> Error {
+    Error::new(Code::Defect, "the driver panicked")
 }
 
 fn gone() -> Error {

@@ -59,6 +59,11 @@ impl Pulse {
         (!self.in_tool.load(Ordering::Relaxed)).then(|| last.saturating_add(limit))
     }
 
+    /// When to look for a stall again. While a tool runs nothing is due, but its end wakes nobody.
+    pub(super) fn look_again_at(&self, limit: Duration, now: Duration) -> Duration {
+        self.stalls_at(limit).unwrap_or_else(|| now.saturating_add(limit))
+    }
+
     /// Whether this is the turn that it was given last.
     pub(super) fn works_on(&self, turn: &TurnId) -> bool {
         self.work().is_some_and(|work| work.turn == *turn)

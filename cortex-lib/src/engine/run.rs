@@ -1,23 +1,25 @@
 //! The loop of the engine.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::core::{Core, CoreState};
+use super::jobs::close_unheard;
 use super::live::Live;
 use super::shutdown::Shutdown;
-use super::wake::{Done, Job, Wake};
+use super::wake::{Job, Wake};
 use crate::domain::attempt::{AttemptDuty, AttemptInput, AttemptState, EndReason};
 use crate::domain::schedule;
 use crate::domain::{Machine as _, agent::AgentDuty, turn::TurnDuty};
-use crate::error::{Code, Result};
+use crate::error::{Code, Error, Result};
 use crate::ids::SessionId;
-use crate::limits::{DISK_FULL_WAIT, ENGINE_PASSES_MAX, ENGINE_RETRY_WAIT};
+use crate::limits::{ENGINE_PASSES_MAX, ENGINE_RETRY_WAIT, STORE_RETRIES_MAX, STORE_RETRY_WAIT};
 use crate::progress::{AttemptReport, BoardFacts};
-use crate::store::{Attempt, Timer, WriteTx};
+use crate::store::{Attempt, ReadTx, Timer, WriteTx};
 use crate::time::Timestamp;
 
 /// The engine: which jobs run, which sessions live, and nothing else that a row does not say.
@@ -29,6 +31,8 @@ pub(super) struct Engine {
     /// done twice, and nothing is closed while it still opens.
     pub(super) begun: BTreeMap<Job, Begun>,
     pub(super) shutdown: Option<Shutdown>,
+    /// Why a fact could not be kept however often it was tried.
+    given_up: OnceLock<Error>,
 }
 
 /// A job that was begun.
@@ -41,7 +45,14 @@ pub(super) struct Begun {
 
 impl Engine {
     pub(super) fn new(core: Core, heard: mpsc::Receiver<Wake>) -> Self {
-        Self { core, heard, live: BTreeMap::new(), begun: BTreeMap::new(), shutdown: None }
+        Self {
+            core,
+            heard,
+            live: BTreeMap::new(),
+            begun: BTreeMap::new(),
+            shutdown: None,
+            given_up: OnceLock::new(),
+        }
     }
 
     /// Runs until the core is told to end and nothing runs any more, or its store has failed.
@@ -51,15 +62,14 @@ impl Engine {
         let mut waiting: Vec<oneshot::Sender<()>> = Vec::new();
         loop {
             changes.mark_unchanged();
-            let settled = match store.failed() {
+            let settled = match store.failed().or_else(|| self.given_up.get().cloned()) {
                 Some(why) => Err(why),
                 None => self.settle().await,
             };
             let due = match settled {
                 Ok(due) => due,
-                Err(error) if ends_the_engine(error.code()) => {
-                    tracing::error!(code = %error.code(), "the engine cannot go on: {}", error.message());
-                    self.abandon().await;
+                Err(error) if self.is_at_its_end(error.code()) => {
+                    self.abandon(&error).await;
                     break;
                 }
                 Err(error) => {
@@ -83,9 +93,12 @@ impl Engine {
                     // The core holds a sender for as long as the engine runs.
                     None => break,
                 },
+                // Nothing commits any more, so nothing else would wake it; and what happens cannot be kept.
+                why = store.wait_over() => {
+                    self.abandon(&why).await;
+                    break;
+                }
                 more = changes.changed() => if more.is_err() { break },
-                // Nothing commits any more, so nothing else would wake it.
-                _ = store.wait_failed() => {}
                 () = pause(wait) => {}
             }
         }
@@ -95,16 +108,18 @@ impl Engine {
         }
     }
 
+    /// Hears nothing new.
+    pub(super) fn deafen(&mut self) {
+        self.heard.close();
+    }
+
     /// What came after the last look: stops are over too, and a session that opened must not live on.
     async fn hear_out(&mut self, waiting: &mut Vec<oneshot::Sender<()>>) {
-        self.heard.close();
+        self.deafen();
         while let Some(wake) = self.heard.recv().await {
             match wake {
                 Wake::Stop(_, answer) => waiting.push(answer),
-                Wake::Done(_, Done::Opened(Ok(opened))) => {
-                    opened.session.close(Duration::ZERO).await;
-                }
-                Wake::Done(..) | Wake::Session(..) => {}
+                other => close_unheard(Arc::clone(self.core.host()), other).await,
             }
         }
     }
@@ -132,6 +147,7 @@ impl Engine {
     async fn look_at_rows(&mut self) -> Result<()> {
         self.ring_timers().await?;
         self.end_stalled_attempts().await?;
+        self.end_unverified_halts().await?;
         self.begin_jobs()
     }
 
@@ -144,7 +160,7 @@ impl Engine {
         let now = self.core.env().monotonic();
         let limit = self.core.settings().stall_limit();
         let running = self.running_attempts()?;
-        let stalls = running.iter().filter_map(|(_, live)| live.pulse.stalls_at(limit));
+        let stalls = running.iter().map(|(_, live)| live.pulse.look_again_at(limit, now));
         let stall = stalls.min().map(|at| steady.after(at.saturating_sub(now)));
         let shutdown = self.shutdown.as_ref().and_then(|shutdown| shutdown.left(now));
         let shutdown = shutdown.map(|left| steady.after(left));
@@ -215,36 +231,26 @@ impl Engine {
         Ok(())
     }
 
+    /// A verification that was cancelled before its commands were begun has nobody to report its end.
+    async fn end_unverified_halts(&mut self) -> Result<()> {
+        let attempts = self.core.store().read(|tx| tx.live_attempts())?.into_iter();
+        let halted: Vec<_> = attempts
+            .filter(|attempt| attempt.state.owes() == Some(AttemptDuty::HaltVerification))
+            .map(|attempt| attempt.id)
+            .filter(|id| {
+                let verifies = self.begun.get(&Job::Verify(id.clone()));
+                verifies.is_none_or(|begun| begun.finished)
+            })
+            .collect();
+        for id in halted {
+            self.verification_ended(&id).await?;
+        }
+        Ok(())
+    }
+
     /// Begins what rows owe and nobody does yet; forgets what they owe no more.
     fn begin_jobs(&mut self) -> Result<()> {
-        let mut owed = Vec::new();
-        self.core.store().read(|tx| {
-            for agent in tx.agents(None)? {
-                match agent.state.owes() {
-                    Some(AgentDuty::OpenSession(id)) => owed.push(Job::Open(id)),
-                    Some(AgentDuty::CloseSession(id)) => owed.push(Job::Close(id)),
-                    None => {}
-                }
-            }
-            for attempt in tx.live_attempts()? {
-                match attempt.state.owes() {
-                    Some(AttemptDuty::SendTurn) => owed.push(Job::SendTurn(attempt.id)),
-                    Some(AttemptDuty::InterruptTurn) => owed.push(Job::InterruptTurn(attempt.id)),
-                    Some(AttemptDuty::EndSession) => owed.push(Job::Close(attempt.session_id)),
-                    Some(AttemptDuty::Verify) => owed.push(Job::Verify(attempt.id)),
-                    // Ending a verification is to stop its job, which reports back.
-                    Some(AttemptDuty::HaltVerification) | None => {}
-                }
-            }
-            for turn in tx.live_direct_turns()? {
-                match turn.state.owes() {
-                    Some(TurnDuty::Send) => owed.push(Job::SendDirect(turn.id)),
-                    Some(TurnDuty::Interrupt) => owed.push(Job::InterruptDirect(turn.id)),
-                    None => {}
-                }
-            }
-            Ok(())
-        })?;
+        let mut owed = self.core.store().read(owed_jobs)?;
         // Sessions that ended by themselves are closed too, so that nothing of them lives on.
         owed.extend(
             self.live
@@ -305,35 +311,73 @@ impl Engine {
         .await
     }
 
-    /// Writes something that has happened. A full disk is waited out: the fact stays true meanwhile.
+    /// Writes something that has happened. A full disk, or another program that holds the file, is waited
+    /// out: the fact stays true meanwhile.
     pub(super) async fn record<T: Send + 'static>(
         &self,
         fact: impl Fn(&mut WriteTx<'_>) -> Result<T> + Clone + Send + 'static,
     ) -> Result<T> {
+        let mut tries = 0_u32;
         loop {
             let again = fact.clone();
             match self.core.store().write(move |tx| again(tx)).await {
-                Err(error)
-                    if error.code() == Code::StoreDiskFull
-                        && self.core.state() != CoreState::Stopping =>
-                {
-                    tracing::warn!(
-                        "the disk is full; trying again in {} s",
-                        DISK_FULL_WAIT.as_secs()
-                    );
-                    pause(DISK_FULL_WAIT).await;
+                Err(error) if self.may_pass(&error) => {
+                    // A person can free a disk at any time; nothing else takes that long to pass.
+                    tries = tries.saturating_add(u32::from(error.code() != Code::StoreDiskFull));
+                    if tries > STORE_RETRIES_MAX {
+                        return Err(self.given_up.get_or_init(|| error).clone());
+                    }
+                    let wait = STORE_RETRY_WAIT.as_secs();
+                    tracing::warn!(code = %error.code(), "{}; trying again in {wait} s", error.message());
+                    pause(STORE_RETRY_WAIT).await;
                 }
                 other => return other,
             }
         }
     }
+
+    /// Whether a write that failed may be tried again: nothing of it was kept, and nobody waits for the end.
+    fn may_pass(&self, error: &Error) -> bool {
+        matches!(error.code(), Code::StoreDiskFull | Code::StoreFailed)
+            && self.core.store().failed().is_none()
+            && self.core.state() != CoreState::Stopping
+    }
+
+    /// Whether an error is one that only the next open can settle. A store that failed once and is not
+    /// poisoned is tried again: it kept nothing of that.
+    fn is_at_its_end(&self, code: Code) -> bool {
+        match code {
+            Code::StoreFailed => {
+                self.core.store().failed().is_some() || self.given_up.get().is_some()
+            }
+            Code::StoreCorrupt | Code::CoreStopped => true,
+            _ => false,
+        }
+    }
 }
 
-/// Whether an error is of a kind that only the next open can settle.
-fn ends_the_engine(code: Code) -> bool {
-    matches!(code, Code::StoreFailed | Code::StoreCorrupt | Code::CoreStopped)
+/// What the rows owe the world.
+fn owed_jobs(tx: &ReadTx<'_>) -> Result<BTreeSet<Job>> {
+    let agents = tx.agents(None)?.into_iter().filter_map(|agent| match agent.state.owes()? {
+        AgentDuty::OpenSession(id) => Some(Job::Open(id)),
+        AgentDuty::CloseSession(id) => Some(Job::Close(id)),
+    });
+    let attempts = tx.live_attempts()?.into_iter().filter_map(|attempt| {
+        match attempt.state.owes()? {
+            AttemptDuty::SendTurn => Some(Job::SendTurn(attempt.id)),
+            AttemptDuty::InterruptTurn => Some(Job::InterruptTurn(attempt.id)),
+            AttemptDuty::EndSession => Some(Job::Close(attempt.session_id)),
+            AttemptDuty::Verify => Some(Job::Verify(attempt.id)),
+            // Ending a verification is to stop its job, which reports back.
+            AttemptDuty::HaltVerification => None,
+        }
+    });
+    let turns = tx.live_direct_turns()?.into_iter().filter_map(|turn| match turn.state.owes()? {
+        TurnDuty::Send => Some(Job::SendDirect(turn.id)),
+        TurnDuty::Interrupt => Some(Job::InterruptDirect(turn.id)),
+    });
+    Ok(agents.chain(attempts).chain(turns).collect())
 }
-
 /// Tells that nothing runs any more. Whoever asked may have gone.
 fn ended(answer: oneshot::Sender<()>) {
     if answer.send(()).is_err() {

@@ -8,6 +8,7 @@ use super::run::{Engine, stale_is_fine};
 use crate::domain::approval::{self, Decide};
 use crate::domain::attempt::{AttemptInput, Cause};
 use crate::domain::event::EventKind;
+use crate::domain::text::reason;
 use crate::error::{Code, Error, Result};
 use crate::ids::SessionId;
 use crate::port::{SessionEvent, ToolAnswer, ToolRequest, TurnEnd, TurnOutcome};
@@ -122,7 +123,7 @@ impl Engine {
             &request.input,
         );
         let data = json!({
-            "tool": request.tool, "summary": request.summary, "decision": decision.decide,
+            "tool": reason(&request.tool), "summary": reason(&request.summary), "decision": decision.decide,
             "decided_by": decision.rule.as_ref().map_or_else(|| "default".to_owned(), |rule| format!("rule:{rule}")),
             "reason": decision.reason, "turn_id": request.turn_id,
         });

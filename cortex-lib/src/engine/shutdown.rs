@@ -3,12 +3,18 @@
 //! Agents stay wanted, so that the next start brings them back. A turn that confirms its interrupt ends
 //! CANCELLED and runs again then; one that does not is LOST, exactly as after a power cut.
 
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
+
+use futures_util::FutureExt as _;
 
 use super::run::Engine;
 use super::wake::{Job, Stop};
-use crate::error::{Code, Result};
-use crate::limits::{CLOSE_GRACE, INTERRUPT_GRACE};
+use crate::error::{Code, Error, Result};
+use crate::ids::SessionId;
+use crate::limits::{CLOSE_GRACE, CLOSE_OVERRUN_MAX, INTERRUPT_GRACE};
+use crate::port::{Host, Session};
 use crate::store::ReadTx;
 
 /// How far the end has come.
@@ -124,11 +130,43 @@ impl Engine {
         }
     }
 
-    /// The store has failed: sessions are ended, and the next start settles the rest.
-    pub(super) async fn abandon(&mut self) {
-        for live in std::mem::take(&mut self.live).into_values() {
-            live.session.close(Duration::ZERO).await;
-        }
+    /// The engine cannot go on: sessions are ended, and the next start settles the rest.
+    pub(super) async fn abandon(&mut self, why: &Error) {
+        tracing::error!(code = %why.code(), "the engine cannot go on: {}", why.message());
+        self.core.fail();
+        // First, so that no session waits for room to tell something while it is being closed.
+        self.deafen();
         self.begun.values().for_each(|begun| begun.token.cancel());
+        let sessions = std::mem::take(&mut self.live);
+        let closing = sessions.into_iter().map(|(id, live)| self.closing(id, live.session));
+        futures_util::future::join_all(closing).await;
     }
+
+    /// Ends one session at once.
+    fn closing(
+        &self,
+        id: SessionId,
+        session: Arc<dyn Session>,
+    ) -> impl Future<Output = ()> + use<> {
+        close_within(Arc::clone(self.core.host()), id, session, Duration::ZERO)
+    }
+}
+
+/// Closes a session. A driver that does not come to an end is not waited for: what carries the marker of its
+/// session is ended without it.
+pub(super) async fn close_within(
+    host: Arc<dyn Host>,
+    id: SessionId,
+    session: Arc<dyn Session>,
+    grace: Duration,
+) {
+    let limit = grace.saturating_add(CLOSE_OVERRUN_MAX);
+    let close = AssertUnwindSafe(session.close(grace)).catch_unwind();
+    let fault = match tokio::time::timeout(limit, close).await {
+        Ok(Ok(())) => return,
+        Ok(Err(_)) => "panicked while it closed it",
+        Err(_) => "did not close it in time",
+    };
+    let ended = host.sweep(vec![id.to_string()]).await;
+    tracing::error!(session = %id, processes = ended, "the driver of a session {fault}");
 }

@@ -12,7 +12,7 @@ use crate::domain::event::EventKind;
 use crate::domain::retry::backoff;
 use crate::domain::schedule::Hold;
 use crate::domain::task::{AttemptEnd, Evidence, Phase, TaskInput};
-use crate::domain::text::head_and_tail;
+use crate::domain::text::{head_and_tail, reason};
 use crate::domain::usage::Usage;
 use crate::domain::verification::CommandReport;
 use crate::error::{Code, Error, Result};
@@ -235,7 +235,7 @@ fn note(attempt: &mut Attempt, input: AttemptInput, report: &AttemptReport) {
     }
     if let Some(message) = &report.message {
         attempt.failure =
-            Some(AttemptFailure { message: message.clone(), resets_at: report.resets_at });
+            Some(AttemptFailure { message: reason(message), resets_at: report.resets_at });
     }
     let status = match input {
         AttemptInput::TurnSucceeded { verify: true } => VerificationStatus::Running,

@@ -46,7 +46,12 @@ impl WriteTx<'_> {
         let (now, last) = (self.now(), self.last_attempt(id)?);
         let message = decided.reason.clone().unwrap_or_else(|| "It was cancelled".to_owned());
         let decision = Some(decision(DecisionKind::Cancelled, decided, last.as_ref(), now));
-        self.cancel_one(id, Cancelled { cause: CancelCause::Asked, message, decision }, settings)
+        let cancelled = Cancelled { cause: CancelCause::Asked, message, decision };
+        let (task, changed) = self.cancel_one(id, cancelled, settings)?;
+        if changed {
+            self.task_moved(&task, settings)?;
+        }
+        Ok(task)
     }
 
     /// Accepts the result of a task that is blocked by its verification.
@@ -137,7 +142,7 @@ impl WriteTx<'_> {
         id: &TaskId,
         cancelled: Cancelled,
         settings: &Settings,
-    ) -> Result<Task> {
+    ) -> Result<(Task, bool)> {
         let Cancelled { cause, message, decision } = cancelled;
         let (task, changed) = self.step_task(id, TaskInput::Cancel(cause), |task| {
             let cause = cause.as_str().to_owned();
@@ -151,9 +156,8 @@ impl WriteTx<'_> {
                 let end = AttemptInput::End(EndReason::TaskCancelled);
                 self.attempt_input(&attempt.id, end, &AttemptReport::default(), settings)?;
             }
-            self.task_moved(&task, settings)?;
         }
-        Ok(task)
+        Ok((task, changed))
     }
 
     /// What a task's new status means for the tasks that depend on it and for its objective.
@@ -179,11 +183,11 @@ impl WriteTx<'_> {
             }
             TaskStatus::Failed => (
                 CancelCause::DependencyFailed,
-                format!("task {}, which it depends on, failed", moved.spec.key),
+                format!("task {}, which it needs, failed", moved.spec.key),
             ),
             TaskStatus::Cancelled => (
                 CancelCause::DependencyCancelled,
-                format!("task {}, which it depends on, was cancelled", moved.spec.key),
+                format!("task {}, which it needs, was cancelled", moved.spec.key),
             ),
             TaskStatus::Created
             | TaskStatus::Ready

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::agents::TurnFailed;
 use crate::domain::agent::{AgentInput, AgentStatus};
 use crate::domain::event::EventKind;
-use crate::domain::text::head_and_tail;
+use crate::domain::text::{head_and_tail, reason};
 use crate::domain::turn::{TurnInput, TurnState};
 use crate::domain::usage::Usage;
 use crate::error::{Code, Error, Result};
@@ -147,7 +147,7 @@ impl WriteTx<'_> {
                 (EventKind::SessionTurnCompleted, data)
             }
             Err(failed) => {
-                let data = json!({ "cause": failed.cause, "message": failed.message });
+                let data = json!({ "cause": failed.cause, "message": reason(&failed.message) });
                 (EventKind::SessionTurnFailed, data)
             }
         };

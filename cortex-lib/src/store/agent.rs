@@ -1,14 +1,15 @@
 //! Agents, and the one door of their state.
 
-use rusqlite::{OptionalExtension as _, Row, named_params};
+use rusqlite::{Row, named_params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::column::{Json, json, json_or_none};
-use super::{NewEvent, ReadTx, WriteTx, sql};
+use super::{NewEvent, ReadTx, WriteTx};
 use crate::domain::agent::{AgentInput, AgentState, Interaction, Role, Wanted};
 use crate::domain::event::EventKind;
+use crate::domain::text::reason;
 use crate::domain::usage::Usage;
 use crate::domain::{Machine as _, Refusal, Step};
 use crate::error::{Code, Error, Result};
@@ -126,12 +127,7 @@ impl ReadTx<'_> {
         let query = format!(
             "SELECT {COLUMNS} FROM agent WHERE removed_at IS NULL AND (?1 IS NULL OR project_id = ?1) ORDER BY created_at, agent_id"
         );
-        let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
-        statement
-            .query_map([project], from_row)
-            .map_err(sql)?
-            .collect::<rusqlite::Result<_>>()
-            .map_err(sql)
+        self.rows(&query, [project], from_row)
     }
 
     /// One agent.
@@ -142,14 +138,7 @@ impl ReadTx<'_> {
     pub fn agent(&self, id: &AgentId) -> Result<Agent> {
         let query =
             format!("SELECT {COLUMNS} FROM agent WHERE agent_id = ?1 AND removed_at IS NULL");
-        let found = self
-            .conn()
-            .prepare_cached(&query)
-            .map_err(sql)?
-            .query_row([id], from_row)
-            .optional()
-            .map_err(sql)?;
-        found.ok_or_else(|| {
+        self.row(&query, [id], from_row)?.ok_or_else(|| {
             Error::new(Code::AgentNotFound, format!("there is no agent {id}"))
                 .with("agent_id", id.as_str())
         })
@@ -157,11 +146,7 @@ impl ReadTx<'_> {
 
     /// The name of an agent, also of a removed one.
     pub fn agent_name(&self, id: &AgentId) -> Result<Option<String>> {
-        let mut statement = self
-            .conn()
-            .prepare_cached("SELECT name FROM agent WHERE agent_id = ?1")
-            .map_err(sql)?;
-        statement.query_row([id], |row| row.get(0)).optional().map_err(sql)
+        self.row("SELECT name FROM agent WHERE agent_id = ?1", [id], |row| row.get(0))
     }
 }
 
@@ -173,15 +158,10 @@ impl WriteTx<'_> {
     /// `agent.name_taken`.
     pub fn insert_agent(&mut self, agent: &Agent) -> Result<()> {
         self.check_agent_name(agent)?;
-        self.conn()
-            .prepare_cached(
-                "INSERT INTO agent (agent_id, project_id, name, runtime_id, model, role, interaction, instructions, skills,
+        self.execute("INSERT INTO agent (agent_id, project_id, name, runtime_id, model, role, interaction, instructions, skills,
                                     state, status, wanted, usage, idle_since, created_at, updated_at)
                  VALUES (:id, :project, :name, :runtime, :model, :role ->> '$', :interaction ->> '$', :instructions, :skills,
-                         :state, :status, :wanted ->> '$', :usage, :idle, :created, :updated)",
-            )
-            .map_err(sql)?
-            .execute(named_params! {
+                         :state, :status, :wanted ->> '$', :usage, :idle, :created, :updated)", named_params! {
                 ":id": agent.id,
                 ":project": agent.project_id,
                 ":name": agent.name,
@@ -198,8 +178,7 @@ impl WriteTx<'_> {
                 ":idle": agent.idle_since,
                 ":created": agent.created_at,
                 ":updated": agent.updated_at,
-            })
-            .map_err(sql)?;
+            })?;
         let data =
             json!({ "name": agent.name, "runtime_id": agent.runtime_id, "role": agent.role });
         self.tell_agent(EventKind::AgentCreated, agent, data)
@@ -213,14 +192,9 @@ impl WriteTx<'_> {
     pub fn update_agent(&mut self, agent: &Agent) -> Result<()> {
         self.check_agent_name(agent)?;
         let now = self.now();
-        self.conn()
-            .prepare_cached(
-                "UPDATE agent SET name = :name, runtime_id = :runtime, model = :model, instructions = :instructions,
+        self.execute("UPDATE agent SET name = :name, runtime_id = :runtime, model = :model, instructions = :instructions,
                                   skills = :skills, native_session_id = :native, updated_at = :now
-                 WHERE agent_id = :id",
-            )
-            .map_err(sql)?
-            .execute(named_params! {
+                 WHERE agent_id = :id", named_params! {
                 ":id": agent.id,
                 ":name": agent.name,
                 ":runtime": agent.runtime_id,
@@ -229,8 +203,7 @@ impl WriteTx<'_> {
                 ":skills": agent.skills,
                 ":native": agent.native_session_id,
                 ":now": now,
-            })
-            .map_err(sql)?;
+            })?;
         self.tell_agent(
             EventKind::AgentUpdated,
             agent,
@@ -241,11 +214,7 @@ impl WriteTx<'_> {
     /// Takes an agent off the lists and frees its name. Its history stays.
     pub fn remove_agent(&mut self, agent: &Agent) -> Result<()> {
         let now = self.now();
-        self.conn()
-            .prepare_cached("UPDATE agent SET removed_at = ?2 WHERE agent_id = ?1")
-            .map_err(sql)?
-            .execute((&agent.id, now))
-            .map_err(sql)?;
+        self.execute("UPDATE agent SET removed_at = ?2 WHERE agent_id = ?1", (&agent.id, now))?;
         self.tell_agent(EventKind::AgentRemoved, agent, json!({ "name": agent.name }))
     }
 
@@ -255,12 +224,7 @@ impl WriteTx<'_> {
             return Ok(());
         }
         let usage = self.agent(id)?.usage.plus(used);
-        self.conn()
-            .prepare_cached("UPDATE agent SET usage = ?2 WHERE agent_id = ?1")
-            .map_err(sql)?
-            .execute((id, Json(usage)))
-            .map_err(sql)?;
-        Ok(())
+        self.execute("UPDATE agent SET usage = ?2 WHERE agent_id = ?1", (id, Json(usage)))
     }
 
     /// The one door of an agent's state.
@@ -296,14 +260,9 @@ impl WriteTx<'_> {
             agent.idle_since = now;
         }
         (agent.state, agent.updated_at) = (next, now);
-        self.conn()
-            .prepare_cached(
-                "UPDATE agent SET state = :state, status = :status, wanted = :wanted ->> '$', last_failure = :failure,
+        self.execute("UPDATE agent SET state = :state, status = :status, wanted = :wanted ->> '$', last_failure = :failure,
                                   idle_since = :idle, updated_at = :now
-                 WHERE agent_id = :id",
-            )
-            .map_err(sql)?
-            .execute(named_params! {
+                 WHERE agent_id = :id", named_params! {
                 ":id": agent.id,
                 ":state": Json(&agent.state),
                 ":status": to.as_str(),
@@ -311,17 +270,16 @@ impl WriteTx<'_> {
                 ":failure": agent.last_failure.as_ref().map(Json),
                 ":idle": agent.idle_since,
                 ":now": now,
-            })
-            .map_err(sql)?;
+            })?;
         if from != to {
-            let reason = match why {
-                Why::Because(reason) => (*reason).to_owned(),
-                Why::Failed(error) => error.message().to_owned(),
+            let why = match why {
+                Why::Because(word) => (*word).to_owned(),
+                Why::Failed(error) => reason(error.message()),
             };
             self.tell_agent(
                 EventKind::AgentStateChanged,
                 &agent,
-                json!({ "from": from, "to": to, "reason": reason }),
+                json!({ "from": from, "to": to, "reason": why }),
             )?;
         }
         Ok(agent)
@@ -330,7 +288,7 @@ impl WriteTx<'_> {
     fn last_failure(&self, error: &Error, at: Timestamp) -> LastFailure {
         LastFailure {
             code: error.code(),
-            message: error.message().to_owned(),
+            message: reason(error.message()),
             remediation: error.remediation().to_owned(),
             correlation_id: error
                 .correlation_id()
@@ -341,13 +299,11 @@ impl WriteTx<'_> {
     }
 
     fn check_agent_name(&self, agent: &Agent) -> Result<()> {
-        let taken: Option<AgentId> = self
-            .conn()
-            .prepare_cached("SELECT agent_id FROM agent WHERE project_id = ?1 AND name = ?2 AND removed_at IS NULL")
-            .map_err(sql)?
-            .query_row((&agent.project_id, &agent.name), |row| row.get(0))
-            .optional()
-            .map_err(sql)?;
+        let taken: Option<AgentId> = self.row(
+            "SELECT agent_id FROM agent WHERE project_id = ?1 AND name = ?2 AND removed_at IS NULL",
+            (&agent.project_id, &agent.name),
+            |row| row.get(0),
+        )?;
         match taken {
             Some(id) if id != agent.id => {
                 let message = format!("agent {id} of this project has the name {:?}", agent.name);

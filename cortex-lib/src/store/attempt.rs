@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use rusqlite::{OptionalExtension as _, Row, named_params};
+use rusqlite::{Row, named_params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::column::{Json, count, json, json_or_none};
-use super::{NewEvent, ReadTx, WriteTx, sql};
+use super::{NewEvent, ReadTx, WriteTx};
 use crate::domain::attempt::{AttemptInput, AttemptState, Cause, EndReason, Outcome};
 use crate::domain::event::EventKind;
 use crate::domain::usage::Usage;
@@ -218,23 +218,13 @@ impl ReadTx<'_> {
     /// One attempt, if it was ever made.
     pub fn attempt(&self, id: &AttemptId) -> Result<Option<Attempt>> {
         let query = format!("SELECT {COLUMNS} FROM attempt WHERE attempt_id = ?1");
-        self.conn()
-            .prepare_cached(&query)
-            .map_err(sql)?
-            .query_row([id], from_row)
-            .optional()
-            .map_err(sql)
+        self.row(&query, [id], from_row)
     }
 
     /// The attempts of a task in their order.
     pub fn attempts_of(&self, task: &TaskId) -> Result<Vec<Attempt>> {
         let query = format!("SELECT {COLUMNS} FROM attempt WHERE task_id = ?1 ORDER BY number");
-        let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
-        statement
-            .query_map([task], from_row)
-            .map_err(sql)?
-            .collect::<rusqlite::Result<_>>()
-            .map_err(sql)
+        self.rows(&query, [task], from_row)
     }
 
     /// Attempts that are not over, in the order they were made.
@@ -242,26 +232,16 @@ impl ReadTx<'_> {
         let query = format!(
             "SELECT {COLUMNS} FROM attempt WHERE ended_at IS NULL ORDER BY started_at, attempt_id"
         );
-        let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
-        statement
-            .query_map([], from_row)
-            .map_err(sql)?
-            .collect::<rusqlite::Result<_>>()
-            .map_err(sql)
+        self.rows(&query, [], from_row)
     }
 }
 
 impl WriteTx<'_> {
     /// Keeps an attempt before its turn is sent.
     pub(crate) fn insert_attempt(&mut self, attempt: &Attempt, project: &ProjectId) -> Result<()> {
-        self.conn()
-            .prepare_cached(
-                "INSERT INTO attempt (attempt_id, task_id, number, agent_id, runtime_id, session_id, turn_id, state, generation,
+        self.execute("INSERT INTO attempt (attempt_id, task_id, number, agent_id, runtime_id, session_id, turn_id, state, generation,
                                       workspace, usage, started_at)
-                 VALUES (:id, :task, :number, :agent, :runtime, :session, :turn, :state, :generation, :workspace, :usage, :started)",
-            )
-            .map_err(sql)?
-            .execute(named_params! {
+                 VALUES (:id, :task, :number, :agent, :runtime, :session, :turn, :state, :generation, :workspace, :usage, :started)", named_params! {
                 ":id": attempt.id,
                 ":task": attempt.task_id,
                 ":number": attempt.number,
@@ -274,8 +254,7 @@ impl WriteTx<'_> {
                 ":workspace": Json(&attempt.workspace),
                 ":usage": Json(attempt.usage),
                 ":started": attempt.started_at,
-            })
-            .map_err(sql)?;
+            })?;
         self.tell_attempt(attempt, project)
     }
 
@@ -302,14 +281,9 @@ impl WriteTx<'_> {
         }
         attempt.ended_at = attempt.state.is_final().then(|| self.now());
         edit(&mut attempt);
-        self.conn()
-            .prepare_cached(
-                "UPDATE attempt SET state = :state, result = :result, failure = :failure, usage = :usage,
+        self.execute("UPDATE attempt SET state = :state, result = :result, failure = :failure, usage = :usage,
                                     verification = :verification, ended_at = :ended
-                 WHERE attempt_id = :id",
-            )
-            .map_err(sql)?
-            .execute(named_params! {
+                 WHERE attempt_id = :id", named_params! {
                 ":id": attempt.id,
                 ":state": Json(attempt.state),
                 ":result": attempt.result.as_ref().map(Json),
@@ -317,8 +291,7 @@ impl WriteTx<'_> {
                 ":usage": Json(attempt.usage),
                 ":verification": attempt.verification.as_ref().map(Json),
                 ":ended": attempt.ended_at,
-            })
-            .map_err(sql)?;
+            })?;
         if attempt.state.is_final() {
             self.clear_timers_of(attempt.id.as_str())?;
         }

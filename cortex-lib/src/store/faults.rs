@@ -13,6 +13,8 @@ pub enum Fate {
     LoseAfter,
     /// The disk is full. Nothing is kept, every caller hears it, the store goes on.
     DiskFull,
+    /// Another program holds the file: nothing is kept, the store goes on.
+    Locked,
     /// COMMIT fails with an outcome that nobody can know; it turns out that nothing was kept.
     FailCommit,
     /// COMMIT fails with an outcome that nobody can know; it turns out that all was kept.

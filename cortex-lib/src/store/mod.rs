@@ -229,6 +229,14 @@ impl Store {
         }
     }
 
+    /// Waits until nothing can be written any more, and says why: the store is poisoned or closed.
+    pub async fn wait_over(&self) -> Error {
+        tokio::select! { biased;
+            why = self.wait_failed() => why,
+            () = self.closed() => Error::new(Code::CoreStopped, "the core has stopped"),
+        }
+    }
+
     /// Waits until a fault has cut the power. Writes are never answered any more: drop the runtime
     /// and open the file again.
     #[cfg(any(test, feature = "testing"))]
@@ -328,14 +336,30 @@ pub(crate) fn disk_code(error: &std::io::Error) -> Code {
 }
 
 /// The failure behind an error of `SQLite`. Not a `From`, which would be part of the public API.
+///
+/// What a statement broke is Cortex's own mistake: the same write would break it again. Everything else may
+/// have to do with the machine.
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
 pub(crate) fn sql(error: rusqlite::Error) -> Error {
     let (code, what) = match error.sqlite_error_code() {
+        None if is_conversion(&error) => (Code::StoreCorrupt, "the store is damaged"),
+        None => (Code::Defect, "a query of the store does not hold"),
         Some(ErrorCode::DiskFull) => (Code::StoreDiskFull, "the disk is full"),
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             (Code::StoreCorrupt, "the store is damaged")
         }
+        Some(ErrorCode::ConstraintViolation) => (Code::Defect, "a rule of the store was broken"),
         _ => (Code::StoreFailed, "the store failed"),
     };
     Error::new(code, format!("{what}: {error}"))
+}
+
+/// Whether a column holds what its type does not have.
+fn is_conversion(error: &rusqlite::Error) -> bool {
+    matches!(
+        error,
+        rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::InvalidColumnType(..)
+    )
 }

@@ -1,10 +1,10 @@
 //! Objectives, and the one door of their flow.
 
-use rusqlite::{OptionalExtension as _, Row};
+use rusqlite::Row;
 use serde_json::json;
 
 use super::column::{Json, count, json};
-use super::{NewEvent, ReadTx, WriteTx, sql};
+use super::{NewEvent, ReadTx, WriteTx};
 use crate::domain::event::EventKind;
 use crate::domain::objective::{FlowInput, FlowState, ObjectiveStatus};
 use crate::domain::{Machine as _, Step};
@@ -70,18 +70,17 @@ impl ReadTx<'_> {
                AND project_id IN (SELECT project_id FROM project WHERE removed_at IS NULL)
              ORDER BY created_at, objective_id"
         );
-        let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
         let max = i64::try_from(ended_max).unwrap_or(i64::MAX);
-        statement
-            .query_map((project, max), from_row)
-            .map_err(sql)?
-            .collect::<rusqlite::Result<_>>()
-            .map_err(sql)
+        self.rows(&query, (project, max), from_row)
     }
 
     /// Objectives that have not ended, oldest first.
     pub fn open_objectives(&self) -> Result<Vec<Objective>> {
-        self.objectives(None, 0)
+        // A query of its own, for every wake of the engine: it must not cost more with the years.
+        let query = format!(
+            "SELECT {COLUMNS} FROM objective WHERE ended_at IS NULL ORDER BY created_at, objective_id"
+        );
+        self.rows(&query, (), from_row)
     }
 
     /// One objective.
@@ -91,14 +90,7 @@ impl ReadTx<'_> {
     /// `objective.not_found`.
     pub fn objective(&self, id: &ObjectiveId) -> Result<Objective> {
         let query = format!("SELECT {COLUMNS} FROM objective WHERE objective_id = ?1");
-        let found = self
-            .conn()
-            .prepare_cached(&query)
-            .map_err(sql)?
-            .query_row([id], from_row)
-            .optional()
-            .map_err(sql)?;
-        found.ok_or_else(|| {
+        self.row(&query, [id], from_row)?.ok_or_else(|| {
             Error::new(Code::ObjectiveNotFound, format!("there is no objective {id}"))
                 .with("objective_id", id.as_str())
         })
@@ -110,10 +102,9 @@ impl WriteTx<'_> {
     pub(crate) fn insert_objective(&mut self, objective: &Objective) -> Result<()> {
         let query = "INSERT INTO objective (objective_id, project_id, title, flow, generation, changed_at, changed_by, created_by, created_at)
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-        self.conn()
-            .prepare_cached(query)
-            .map_err(sql)?
-            .execute((
+        self.execute(
+            query,
+            (
                 &objective.id,
                 &objective.project_id,
                 &objective.title,
@@ -123,8 +114,8 @@ impl WriteTx<'_> {
                 &objective.changed_by,
                 &objective.created_by,
                 objective.created_at,
-            ))
-            .map_err(sql)?;
+            ),
+        )?;
         self.tell_objective(
             EventKind::ObjectiveCreated,
             objective,
@@ -145,11 +136,10 @@ impl WriteTx<'_> {
         objective.generation = objective.generation.saturating_add(1);
         (objective.changed_at, objective.changed_by) = (self.now(), by.to_owned());
         let query = "UPDATE objective SET flow = ?2, generation = ?3, changed_at = ?4, changed_by = ?5 WHERE objective_id = ?1";
-        self.conn()
-            .prepare_cached(query)
-            .map_err(sql)?
-            .execute((id, Json(objective.flow), objective.generation, objective.changed_at, by))
-            .map_err(sql)?;
+        self.execute(
+            query,
+            (id, Json(objective.flow), objective.generation, objective.changed_at, by),
+        )?;
         let data = json!({ "flow": objective.flow, "generation": objective.generation, "by": by });
         self.tell_objective(EventKind::ObjectiveChanged, &objective, data)?;
         Ok((objective, true))
@@ -162,11 +152,10 @@ impl WriteTx<'_> {
         status: ObjectiveStatus,
     ) -> Result<()> {
         let now = self.now();
-        self.conn()
-            .prepare_cached("UPDATE objective SET ended_at = ?2 WHERE objective_id = ?1")
-            .map_err(sql)?
-            .execute((&objective.id, now))
-            .map_err(sql)?;
+        self.execute(
+            "UPDATE objective SET ended_at = ?2 WHERE objective_id = ?1",
+            (&objective.id, now),
+        )?;
         self.tell_objective(
             EventKind::ObjectiveEnded,
             objective,

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{OptionalExtension as _, Row, named_params};
+use rusqlite::{Row, named_params};
 use serde_json::json;
 
 use super::column::{Json, json_or_none};
-use super::{NewEvent, ReadTx, WriteTx, sql};
+use super::{NewEvent, ReadTx, WriteTx};
 use crate::domain::event::EventKind;
 use crate::domain::verification::Verification;
 use crate::error::{Code, Error, Result};
@@ -49,12 +49,7 @@ impl ReadTx<'_> {
         let query = format!(
             "SELECT {COLUMNS} FROM project WHERE removed_at IS NULL ORDER BY created_at, project_id"
         );
-        let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
-        statement
-            .query_map([], from_row)
-            .map_err(sql)?
-            .collect::<rusqlite::Result<_>>()
-            .map_err(sql)
+        self.rows(&query, [], from_row)
     }
 
     /// One project.
@@ -65,14 +60,7 @@ impl ReadTx<'_> {
     pub fn project(&self, id: &ProjectId) -> Result<Project> {
         let query =
             format!("SELECT {COLUMNS} FROM project WHERE project_id = ?1 AND removed_at IS NULL");
-        let found = self
-            .conn()
-            .prepare_cached(&query)
-            .map_err(sql)?
-            .query_row([id], from_row)
-            .optional()
-            .map_err(sql)?;
-        found.ok_or_else(|| {
+        self.row(&query, [id], from_row)?.ok_or_else(|| {
             Error::new(Code::ProjectNotFound, format!("there is no project {id}"))
                 .with("project_id", id.as_str())
         })
@@ -87,21 +75,18 @@ impl WriteTx<'_> {
     /// `project.name_taken`.
     pub fn insert_project(&mut self, project: &Project) -> Result<()> {
         self.check_project_name(&project.name, None)?;
-        self.conn()
-            .prepare_cached(
-                "INSERT INTO project (project_id, name, root, is_git, verification, created_at)
+        self.execute(
+            "INSERT INTO project (project_id, name, root, is_git, verification, created_at)
                  VALUES (:id, :name, :root, :is_git, :verification, :created_at)",
-            )
-            .map_err(sql)?
-            .execute(named_params! {
+            named_params! {
                 ":id": project.id,
                 ":name": project.name,
                 ":root": text_of(&project.root)?,
                 ":is_git": project.is_git,
                 ":verification": project.verification.as_ref().map(Json),
                 ":created_at": project.created_at,
-            })
-            .map_err(sql)?;
+            },
+        )?;
         self.tell_project(EventKind::ProjectCreated, project)
     }
 
@@ -112,36 +97,32 @@ impl WriteTx<'_> {
     /// `project.name_taken`.
     pub fn update_project(&mut self, project: &Project) -> Result<()> {
         self.check_project_name(&project.name, Some(&project.id))?;
-        self.conn()
-            .prepare_cached("UPDATE project SET name = :name, verification = :verification WHERE project_id = :id")
-            .map_err(sql)?
-            .execute(named_params! {
+        self.execute(
+            "UPDATE project SET name = :name, verification = :verification WHERE project_id = :id",
+            named_params! {
                 ":id": project.id,
                 ":name": project.name,
                 ":verification": project.verification.as_ref().map(Json),
-            })
-            .map_err(sql)?;
+            },
+        )?;
         self.tell_project(EventKind::ProjectUpdated, project)
     }
 
     /// Takes a project off the lists. Its history stays; its files are never touched.
     pub fn remove_project(&mut self, project: &Project) -> Result<()> {
-        self.conn()
-            .prepare_cached("UPDATE project SET removed_at = ?2 WHERE project_id = ?1")
-            .map_err(sql)?
-            .execute((&project.id, self.now()))
-            .map_err(sql)?;
+        self.execute(
+            "UPDATE project SET removed_at = ?2 WHERE project_id = ?1",
+            (&project.id, self.now()),
+        )?;
         self.tell_project(EventKind::ProjectRemoved, project)
     }
 
     fn check_project_name(&self, name: &str, but: Option<&ProjectId>) -> Result<()> {
-        let taken: Option<ProjectId> = self
-            .conn()
-            .prepare_cached("SELECT project_id FROM project WHERE name = ?1 AND removed_at IS NULL")
-            .map_err(sql)?
-            .query_row([name], |row| row.get(0))
-            .optional()
-            .map_err(sql)?;
+        let taken: Option<ProjectId> = self.row(
+            "SELECT project_id FROM project WHERE name = ?1 AND removed_at IS NULL",
+            [name],
+            |row| row.get(0),
+        )?;
         match taken {
             Some(id) if but != Some(&id) => Err(Error::new(
                 Code::ProjectNameTaken,

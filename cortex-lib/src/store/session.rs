@@ -1,6 +1,6 @@
 //! Sessions: one life each of an agent's conversation.
 
-use rusqlite::{OptionalExtension as _, Row};
+use rusqlite::Row;
 
 use super::{ReadTx, WriteTx, sql};
 use crate::error::Result;
@@ -49,12 +49,7 @@ impl ReadTx<'_> {
     /// One session, if it was ever begun.
     pub fn session(&self, id: &SessionId) -> Result<Option<SessionRow>> {
         let query = format!("SELECT {COLUMNS} FROM session WHERE session_id = ?1");
-        self.conn()
-            .prepare_cached(&query)
-            .map_err(sql)?
-            .query_row([id], from_row)
-            .optional()
-            .map_err(sql)
+        self.row(&query, [id], from_row)
     }
 
     /// Sessions without an end, oldest first.
@@ -62,12 +57,7 @@ impl ReadTx<'_> {
         let query = format!(
             "SELECT {COLUMNS} FROM session WHERE ended_at IS NULL ORDER BY started_at, session_id"
         );
-        let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
-        statement
-            .query_map([], from_row)
-            .map_err(sql)?
-            .collect::<rusqlite::Result<_>>()
-            .map_err(sql)
+        self.rows(&query, [], from_row)
     }
 
     /// How many sessions live.
@@ -83,12 +73,7 @@ impl ReadTx<'_> {
     pub fn session_by_token(&self, hash: &SecretHash) -> Result<Option<SessionRow>> {
         let query =
             format!("SELECT {COLUMNS} FROM session WHERE token_hash = ?1 AND ended_at IS NULL");
-        self.conn()
-            .prepare_cached(&query)
-            .map_err(sql)?
-            .query_row([hash.as_bytes()], from_row)
-            .optional()
-            .map_err(sql)
+        self.row(&query, [hash.as_bytes()], from_row)
     }
 }
 
@@ -102,23 +87,13 @@ impl WriteTx<'_> {
     ) -> Result<()> {
         let query = "INSERT INTO session (session_id, agent_id, runtime_id, started_at) VALUES (?1, ?2, ?3, ?4)";
         let now = self.now();
-        self.conn()
-            .prepare_cached(query)
-            .map_err(sql)?
-            .execute((id, agent_id, runtime_id, now))
-            .map_err(sql)?;
-        Ok(())
+        self.execute(query, (id, agent_id, runtime_id, now))
     }
 
     /// Keeps the hash of a session's credential.
     pub fn set_session_token(&mut self, id: &SessionId, hash: &SecretHash) -> Result<()> {
         let query = "UPDATE session SET token_hash = ?2 WHERE session_id = ?1";
-        self.conn()
-            .prepare_cached(query)
-            .map_err(sql)?
-            .execute((id, hash.as_bytes()))
-            .map_err(sql)?;
-        Ok(())
+        self.execute(query, (id, hash.as_bytes()))
     }
 
     /// Keeps what became known when a session opened.
@@ -130,29 +105,23 @@ impl WriteTx<'_> {
         resumed: bool,
     ) -> Result<()> {
         let query = "UPDATE session SET native_session_id = ?2, pid = ?3, resumed = ?4 WHERE session_id = ?1";
-        self.conn()
-            .prepare_cached(query)
-            .map_err(sql)?
-            .execute((id, native, pid, resumed))
-            .map_err(sql)?;
+        self.execute(query, (id, native, pid, resumed))?;
         self.set_native_session(id, native)
     }
 
     /// Keeps the runtime's own name of a session, by which its agent can go on with it.
     pub fn set_native_session(&mut self, id: &SessionId, native: Option<&str>) -> Result<()> {
         let query = "UPDATE session SET native_session_id = ?2 WHERE session_id = ?1";
-        self.conn().prepare_cached(query).map_err(sql)?.execute((id, native)).map_err(sql)?;
+        self.execute(query, (id, native))?;
         let query = "UPDATE agent SET native_session_id = ?2
                      WHERE agent_id = (SELECT agent_id FROM session WHERE session_id = ?1)";
-        self.conn().prepare_cached(query).map_err(sql)?.execute((id, native)).map_err(sql)?;
-        Ok(())
+        self.execute(query, (id, native))
     }
 
     /// Ends a session: its credential dies with it.
     pub(crate) fn end_session(&mut self, id: &SessionId) -> Result<()> {
         let query = "UPDATE session SET ended_at = ?2, token_hash = NULL WHERE session_id = ?1 AND ended_at IS NULL";
         let now = self.now();
-        self.conn().prepare_cached(query).map_err(sql)?.execute((id, now)).map_err(sql)?;
-        Ok(())
+        self.execute(query, (id, now))
     }
 }

@@ -1,12 +1,12 @@
 //! Tasks, and the one door of their state.
 
-use rusqlite::{OptionalExtension as _, Row, named_params};
+use rusqlite::{Row, named_params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::column::{Json, count, json, json_or_none};
-use super::{NewEvent, ReadTx, WriteTx, sql};
+use super::{NewEvent, ReadTx, WriteTx};
 use crate::domain::event::EventKind;
 use crate::domain::plan::TaskSpec;
 use crate::domain::schedule::Hold;
@@ -176,14 +176,7 @@ impl ReadTx<'_> {
     /// `task.not_found`.
     pub fn task(&self, id: &TaskId) -> Result<Task> {
         let query = format!("SELECT {COLUMNS} FROM task WHERE task_id = ?1");
-        let found = self
-            .conn()
-            .prepare_cached(&query)
-            .map_err(sql)?
-            .query_row([id], from_row)
-            .optional()
-            .map_err(sql)?;
-        found.ok_or_else(|| {
+        self.row(&query, [id], from_row)?.ok_or_else(|| {
             Error::new(Code::TaskNotFound, format!("there is no task {id}"))
                 .with("task_id", id.as_str())
         })
@@ -192,12 +185,7 @@ impl ReadTx<'_> {
     /// The tasks of an objective in their order.
     pub fn tasks_of(&self, objective: &ObjectiveId) -> Result<Vec<Task>> {
         let query = format!("SELECT {COLUMNS} FROM task WHERE objective_id = ?1 ORDER BY position");
-        let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
-        statement
-            .query_map([objective], from_row)
-            .map_err(sql)?
-            .collect::<rusqlite::Result<_>>()
-            .map_err(sql)
+        self.rows(&query, [objective], from_row)
     }
 
     /// Tasks that have not ended, pinned to an agent.
@@ -205,27 +193,17 @@ impl ReadTx<'_> {
         let query = format!(
             "SELECT {COLUMNS} FROM task WHERE pinned = ?1 AND ended_at IS NULL ORDER BY created_at, position"
         );
-        let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
-        statement
-            .query_map([agent], from_row)
-            .map_err(sql)?
-            .collect::<rusqlite::Result<_>>()
-            .map_err(sql)
+        self.rows(&query, [agent], from_row)
     }
 }
 
 impl WriteTx<'_> {
     /// Creates a task that waits for its dependencies.
     pub(crate) fn insert_task(&mut self, task: &Task) -> Result<()> {
-        self.conn()
-            .prepare_cached(
-                "INSERT INTO task (task_id, objective_id, project_id, position, spec, depends_on, pinned, state, status,
+        self.execute("INSERT INTO task (task_id, objective_id, project_id, position, spec, depends_on, pinned, state, status,
                                    decisions, reassignments, created_at)
                  VALUES (:id, :objective, :project, :position, :spec, :depends_on, :pinned, :state, :status,
-                         :decisions, :reassignments, :created)",
-            )
-            .map_err(sql)?
-            .execute(named_params! {
+                         :decisions, :reassignments, :created)", named_params! {
                 ":id": task.id,
                 ":objective": task.objective_id,
                 ":project": task.project_id,
@@ -239,8 +217,6 @@ impl WriteTx<'_> {
                 ":reassignments": Json(&task.reassignments),
                 ":created": task.created_at,
             })
-            .map_err(sql)?;
-        Ok(())
     }
 
     /// The one door of a task's state. Returns the task and whether its state changed.
@@ -292,15 +268,10 @@ impl WriteTx<'_> {
 
     /// Stores everything of a task that may change but its state's meaning: decisions, moves, what holds it.
     pub(crate) fn save_task(&mut self, task: &Task) -> Result<()> {
-        self.conn()
-            .prepare_cached(
-                "UPDATE task SET pinned = :pinned, state = :state, status = :status, hold = :hold, result = :result,
+        self.execute("UPDATE task SET pinned = :pinned, state = :state, status = :status, hold = :hold, result = :result,
                                  failure = :failure, decisions = :decisions, reassignments = :reassignments,
                                  ready_at = :ready, started_at = :started, ended_at = :ended
-                 WHERE task_id = :id",
-            )
-            .map_err(sql)?
-            .execute(named_params! {
+                 WHERE task_id = :id", named_params! {
                 ":id": task.id,
                 ":pinned": task.pinned,
                 ":state": Json(&task.state),
@@ -314,8 +285,6 @@ impl WriteTx<'_> {
                 ":started": task.started_at,
                 ":ended": task.ended_at,
             })
-            .map_err(sql)?;
-        Ok(())
     }
 }
 

@@ -62,28 +62,17 @@ impl WriteTx<'_> {
         let (subject, kind) = timer.columns();
         let query = "INSERT INTO timer (subject, kind, due_at) VALUES (?1, ?2, ?3)
                      ON CONFLICT (subject, kind) DO UPDATE SET due_at = excluded.due_at";
-        self.conn()
-            .prepare_cached(query)
-            .map_err(sql)?
-            .execute((subject, kind, due_at))
-            .map_err(sql)?;
-        Ok(())
+        self.execute(query, (subject, kind, due_at))
     }
 
     /// Takes a timer away.
     pub fn clear_timer(&mut self, timer: &Timer) -> Result<()> {
         let query = "DELETE FROM timer WHERE subject = ?1 AND kind = ?2";
-        self.conn().prepare_cached(query).map_err(sql)?.execute(timer.columns()).map_err(sql)?;
-        Ok(())
+        self.execute(query, timer.columns())
     }
 
     /// Takes every timer of an attempt or a turn away.
     pub(crate) fn clear_timers_of(&mut self, subject: &str) -> Result<()> {
-        self.conn()
-            .prepare_cached("DELETE FROM timer WHERE subject = ?1")
-            .map_err(sql)?
-            .execute([subject])
-            .map_err(sql)?;
-        Ok(())
+        self.execute("DELETE FROM timer WHERE subject = ?1", [subject])
     }
 }

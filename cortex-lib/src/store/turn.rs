@@ -1,9 +1,9 @@
 //! Turns that a person sent directly to an agent.
 
-use rusqlite::{OptionalExtension as _, Row};
+use rusqlite::Row;
 
 use super::column::{Json, json, json_or_none};
-use super::{ReadTx, WriteTx, sql};
+use super::{ReadTx, WriteTx};
 use crate::domain::turn::{TurnInput, TurnState};
 use crate::domain::{Machine as _, Refusal, Step};
 use crate::error::Result;
@@ -43,12 +43,7 @@ impl ReadTx<'_> {
     /// One direct turn.
     pub fn direct_turn(&self, id: &TurnId) -> Result<Option<DirectTurn>> {
         let query = format!("SELECT {COLUMNS} FROM turn WHERE turn_id = ?1");
-        self.conn()
-            .prepare_cached(&query)
-            .map_err(sql)?
-            .query_row([id], from_row)
-            .optional()
-            .map_err(sql)
+        self.row(&query, [id], from_row)
     }
 
     /// Direct turns that are not over.
@@ -56,12 +51,7 @@ impl ReadTx<'_> {
         let query = format!(
             "SELECT {COLUMNS} FROM turn WHERE ended_at IS NULL ORDER BY started_at, turn_id"
         );
-        let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
-        statement
-            .query_map([], from_row)
-            .map_err(sql)?
-            .collect::<rusqlite::Result<_>>()
-            .map_err(sql)
+        self.rows(&query, [], from_row)
     }
 }
 
@@ -70,19 +60,10 @@ impl WriteTx<'_> {
     pub fn insert_direct_turn(&mut self, turn: &DirectTurn) -> Result<()> {
         let query = "INSERT INTO turn (turn_id, agent_id, session_id, text, state, started_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let now = self.now();
-        self.conn()
-            .prepare_cached(query)
-            .map_err(sql)?
-            .execute((
-                &turn.id,
-                &turn.agent_id,
-                &turn.session_id,
-                &turn.text,
-                Json(turn.state),
-                now,
-            ))
-            .map_err(sql)?;
-        Ok(())
+        self.execute(
+            query,
+            (&turn.id, &turn.agent_id, &turn.session_id, &turn.text, Json(turn.state), now),
+        )
     }
 
     /// The one door of a direct turn's state. None: the turn is not known or was over before.
@@ -100,11 +81,7 @@ impl WriteTx<'_> {
         }
         let ended_at = turn.state.is_final().then(|| self.now());
         let query = "UPDATE turn SET state = ?2, failure = ?3, ended_at = ?4 WHERE turn_id = ?1";
-        self.conn()
-            .prepare_cached(query)
-            .map_err(sql)?
-            .execute((id, Json(turn.state), failure.map(Json), ended_at))
-            .map_err(sql)?;
+        self.execute(query, (id, Json(turn.state), failure.map(Json), ended_at))?;
         if turn.state.is_final() {
             self.clear_timers_of(id.as_str())?;
         }

@@ -4,9 +4,10 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension as _, Params, Row};
 
 use super::event_log::{self, Event, NewEvent};
+use super::sql;
 use super::writer::Shared;
 use crate::env::Env;
 use crate::error::Result;
@@ -25,6 +26,29 @@ impl<'c> ReadTx<'c> {
     /// The connection, for the queries of this module only. Use `prepare_cached`.
     pub(crate) fn conn(&self) -> &Connection {
         self.conn
+    }
+
+    /// Every row of a query.
+    pub(super) fn rows<T>(
+        &self,
+        query: &str,
+        params: impl Params,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut statement = self.conn.prepare_cached(query).map_err(sql)?;
+        let rows = statement.query_map(params, read).map_err(sql)?;
+        rows.collect::<rusqlite::Result<_>>().map_err(sql)
+    }
+
+    /// The first row of a query, if there is one.
+    pub(super) fn row<T>(
+        &self,
+        query: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>> {
+        let mut statement = self.conn.prepare_cached(query).map_err(sql)?;
+        statement.query_row(params, read).optional().map_err(sql)
     }
 }
 
@@ -66,6 +90,12 @@ impl<'c> WriteTx<'c> {
     /// Identifiers and dice.
     pub fn env(&self) -> &dyn Env {
         self.env
+    }
+
+    /// Runs a statement that answers nothing.
+    pub(super) fn execute(&self, statement: &str, params: impl Params) -> Result<()> {
+        let mut statement = self.conn().prepare_cached(statement).map_err(sql)?;
+        statement.execute(params).map(drop).map_err(sql)
     }
 
     /// Adds an event to the log. It is numbered now and seen by others when all of this is committed.

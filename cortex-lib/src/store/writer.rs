@@ -119,7 +119,8 @@ enum Lost {
 fn lost(why: Error) -> Lost {
     match why.code() {
         Code::StoreDiskFull => Lost::Undone(why),
-        _ => Lost::Poison(why),
+        Code::StoreCorrupt => Lost::Poison(why),
+        _ => Lost::Poison(Error::new(Code::StoreFailed, why.message())),
     }
 }
 
@@ -349,6 +350,10 @@ impl Writer {
             Fate::DiskFull => Err(Lost::Undone(Error::new(
                 Code::StoreDiskFull,
                 "the disk is full: database or disk is full",
+            ))),
+            Fate::Locked => Err(Lost::Undone(Error::new(
+                Code::StoreFailed,
+                "the store failed: database is locked",
             ))),
             Fate::FailCommit => Err(failed()),
             Fate::FailButKeep => self.exec("COMMIT").map_err(lost).and(Err(failed())),

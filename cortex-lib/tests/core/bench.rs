@@ -96,6 +96,12 @@ impl Setup {
 
     /// Opens the core without adding anything to it.
     pub async fn open_bare(&self) -> (Cortex, Store) {
+        let scripted =
+            self.runtimes.iter().map(|runtime| Arc::new(runtime.clone()) as Arc<dyn Runtime>);
+        self.open_on(scripted.collect()).await
+    }
+
+    async fn open_on(&self, runtimes: Vec<Arc<dyn Runtime>>) -> (Cortex, Store) {
         let env: Arc<dyn Env> =
             Arc::new(SimEnv::new(self.seed, Timestamp::from_millis(self.epoch)));
         let options =
@@ -103,8 +109,8 @@ impl Setup {
         let path = self.dir.path().join("cortex.db");
         let store = Store::open_inline(&path, options, Arc::clone(&self.faults)).unwrap();
         let mut builder = Cortex::builder(self.dir.path()).settings(self.settings.clone()).env(env);
-        for runtime in &self.runtimes {
-            builder = builder.runtime(Arc::new(runtime.clone()) as Arc<dyn Runtime>);
+        for runtime in runtimes {
+            builder = builder.runtime(runtime);
         }
         let cortex = builder.open_on(store.clone(), Arc::new(self.host.clone())).await.unwrap();
         (cortex, store)
@@ -112,7 +118,15 @@ impl Setup {
 
     /// Opens the core with one project.
     pub async fn open(&self) -> Bench {
-        let (cortex, store) = self.open_bare().await;
+        self.with_project(self.open_bare().await).await
+    }
+
+    /// Opens the core with one project and these runtimes alone.
+    pub async fn open_with(&self, runtimes: Vec<Arc<dyn Runtime>>) -> Bench {
+        self.with_project(self.open_on(runtimes).await).await
+    }
+
+    async fn with_project(&self, (cortex, store): (Cortex, Store)) -> Bench {
         let cx = cortex.as_user();
         let verification = self.verification.then(checks);
         let project = cx

@@ -23,23 +23,7 @@ impl Command for RestartAgent {
     const NAME: &'static str = "restart_agent";
     const ACCESS: Access = Access::USER;
     const EFFECT: Effect = Effect::Writes;
-    const ERRORS: &'static [Code] = &[
-        Code::AgentNotFound,
-        Code::AgentStateConflict,
-        Code::AgentStartCancelled,
-        Code::AgentOrchestratorNeedsStructured,
-        Code::ProjectInvalidRoot,
-        Code::ResourceLimitReached,
-        Code::RuntimeNotFound,
-        Code::RuntimeNotInstalled,
-        Code::RuntimeNotLoggedIn,
-        Code::RuntimeStartFailed,
-        Code::RuntimeStartTimedOut,
-        Code::RuntimeCapabilityMissing,
-        Code::RuntimeProtocol,
-        Code::RuntimeSessionEnded,
-        Code::DataDirUnusable,
-    ];
+    const ERRORS: &'static [Code] = StartAgent::ERRORS;
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let agent = cx.core().store().read(|tx| cx.agent(tx, &self.agent_id))?;

@@ -95,13 +95,15 @@ impl Command for CreateAgent {
     ];
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
-        let project = cx.core().store().read(|tx| cx.project(tx, &self.project_id))?;
+        cx.core().store().read(|tx| cx.project(tx, &self.project_id))?;
         if self.role == Role::Orchestrator && *cx.caller() != Caller::User {
             return Err(Error::new(Code::PermissionDenied, "only a person makes an orchestrator"));
         }
         let runtime = cx.core().runtime(&self.runtime_id)?;
         check_abilities(runtime.info(), self.role, self.model.as_deref())?;
         let id = cx.core().store().write(move |tx| {
+            // It may have been removed meanwhile.
+            let project = tx.project(&self.project_id)?;
             let (id, now) = (AgentId::new(tx.env().mint()), tx.now());
             tx.insert_agent(&Agent {
                 id: id.clone(),

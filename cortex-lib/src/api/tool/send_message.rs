@@ -8,7 +8,7 @@ use crate::domain::agent::Interaction;
 use crate::domain::turn::TurnState;
 use crate::error::{Code, Error, Result};
 use crate::ids::AgentId;
-use crate::limits::START_TIMEOUT;
+use crate::limits::{MESSAGE_BYTES_MAX, START_TIMEOUT};
 use crate::store::{Agent, DirectTurn};
 
 /// Send a message to a READY agent; it starts a turn. The reply is not returned here: when the turn ends, `poll_agent_events` reports `session.turn_completed` with the result, or `session.turn_failed`.
@@ -19,7 +19,7 @@ pub struct SendMessage {
     /// The agent.
     pub agent_id: AgentId,
     /// What to do or to answer, at most 256 KiB.
-    #[schemars(length(min = 1), extend("x-max-bytes" = 262_144))]
+    #[schemars(length(min = 1), extend("x-max-bytes" = MESSAGE_BYTES_MAX))]
     pub message: String,
 }
 

@@ -68,8 +68,7 @@ impl Command for StartAgent {
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let core = cx.core();
-        let before = core.store().read(|tx| cx.agent(tx, &self.agent_id))?;
-        core.runtime(&before.runtime_id)?;
+        core.store().read(|tx| cx.agent(tx, &self.agent_id))?;
         let (id, settings) = (self.agent_id.clone(), core.settings());
         let (was_live, started) = core
             .store()
@@ -79,7 +78,7 @@ impl Command for StartAgent {
             })
             .await?;
         if !was_live && let Some(session) = started.state.session() {
-            let wait = START_TIMEOUT.saturating_mul(2).saturating_add(CLOSE_GRACE);
+            let wait = START_TIMEOUT.saturating_add(CLOSE_GRACE);
             let settled = core.wait_for(wait, |tx| settled(tx, &self.agent_id, session)).await?;
             settled.unwrap_or_else(|| {
                 Err(Error::new(Code::RuntimeStartTimedOut, "the agent did not get ready in time"))

@@ -27,7 +27,7 @@ pub struct UpdateAgent {
     pub runtime_id: Option<RuntimeId>,
     /// The model from its next start; `null` clears it.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>", extend("x-nullable" = true))]
+    #[schemars(with = "Option<String>", length(min = 1, max = 128), extend("x-nullable" = true))]
     pub model: Option<Option<String>>,
     /// What is appended to the system prompt from its next start, at most 16 KiB; `null` clears it.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
@@ -69,18 +69,19 @@ impl Command for UpdateAgent {
     ];
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
-        let before = cx.core().store().read(|tx| cx.agent(tx, &self.agent_id))?;
+        cx.core().store().read(|tx| cx.agent(tx, &self.agent_id))?;
         let id = self.agent_id.clone();
-        let after = self.applied_to(before);
-        check_abilities(
-            cx.core().runtime(&after.runtime_id)?.info(),
-            after.role,
-            after.model.as_deref(),
-        )?;
+        let core = cx.core().clone();
         cx.core()
             .store()
             .write(move |tx| {
                 let before = tx.agent(&self.agent_id)?;
+                // As the agent is now: another call may have changed it.
+                if self.runtime_id.is_some() || self.model.is_some() {
+                    let after = self.applied_to(before.clone());
+                    let runtime = core.runtime(&after.runtime_id)?.info();
+                    check_abilities(runtime, after.role, after.model.as_deref())?;
+                }
                 if before.state.status().is_live() {
                     let message =
                         format!("agent {} is {}", before.name, before.state.status().as_str());

@@ -109,6 +109,7 @@ CREATE TABLE objective (
     ended_at     INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX objective_open ON objective (project_id) WHERE ended_at IS NULL;
+CREATE INDEX objective_ended ON objective (ended_at, objective_id) WHERE ended_at IS NOT NULL;
 
 CREATE TABLE task (
     task_id       TEXT PRIMARY KEY,
@@ -132,6 +133,7 @@ CREATE TABLE task (
     UNIQUE (objective_id, position)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX task_open ON task (objective_id) WHERE ended_at IS NULL;
+CREATE INDEX task_pinned ON task (pinned) WHERE ended_at IS NULL;
 
 CREATE TABLE attempt (
     attempt_id   TEXT PRIMARY KEY,

@@ -50,7 +50,7 @@ async fn a_refused_write_is_undone_alone() {
         Box::pin(put(&store, 3, "y")),
     ];
     let results = in_one_batch(&store, writes).await;
-    assert_eq!(codes(&results), [None, Some(Code::StoreFailed), None]);
+    assert_eq!(codes(&results), [None, Some(Code::Defect), None]);
     assert_eq!((ids(&store), logged(&store)), (vec![1, 3], vec![1, 3]));
     assert_eq!(store.failed(), None);
 }
@@ -93,7 +93,7 @@ async fn nobody_hears_anything_before_the_commit() {
     assert!(poll!(Box::pin(feed.next())).is_pending() && ids(&store).is_empty());
     drop(release);
     assert_eq!(first.await, Ok(1));
-    assert_eq!(refused.await.unwrap_err().code(), Code::StoreFailed);
+    assert_eq!(refused.await.unwrap_err().code(), Code::Defect);
     assert_eq!(feed.next().await.unwrap().unwrap().data["n"], 1);
 }
 

@@ -49,7 +49,7 @@ async fn an_inline_store_keeps_the_same_promises() {
     make_table(&store).await;
     let mut feed = store.follow(None);
     assert_eq!(put(&store, 1, "x").await, Ok(1));
-    assert_eq!(put(&store, 2, "x").await.unwrap_err().code(), Code::StoreFailed);
+    assert_eq!(put(&store, 2, "x").await.unwrap_err().code(), Code::Defect);
     assert_eq!(put(&store, 3, "y").await, Ok(3));
     assert_eq!(feed.next().await.unwrap().unwrap().data["n"], 1);
     assert_eq!(feed.next().await.unwrap().unwrap().data["n"], 3);
