@@ -123,8 +123,9 @@ fn word<T: for<'de> Deserialize<'de>>(row: &Row<'_>, column: &str) -> rusqlite::
 impl ReadTx<'_> {
     /// Agents of a project, or all, oldest first.
     pub fn agents(&self, project: Option<&ProjectId>) -> Result<Vec<Agent>> {
+        let of_project = if project.is_some() { "project_id = ?1" } else { "?1 IS NULL" };
         let query = format!(
-            "SELECT {COLUMNS} FROM agent WHERE removed_at IS NULL AND (?1 IS NULL OR project_id = ?1) ORDER BY created_at, agent_id"
+            "SELECT {COLUMNS} FROM agent WHERE removed_at IS NULL AND {of_project} ORDER BY created_at, agent_id"
         );
         let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
         statement

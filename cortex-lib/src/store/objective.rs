@@ -81,7 +81,18 @@ impl ReadTx<'_> {
 
     /// Objectives that have not ended, oldest first.
     pub fn open_objectives(&self) -> Result<Vec<Objective>> {
-        self.objectives(None, 0)
+        // Not `objectives(None, 0)`: SQLite would prepare that anew for every look, and the engine looks often.
+        let query = format!(
+            "SELECT {COLUMNS} FROM objective
+             WHERE ended_at IS NULL AND project_id IN (SELECT project_id FROM project WHERE removed_at IS NULL)
+             ORDER BY created_at, objective_id"
+        );
+        let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
+        statement
+            .query_map([], from_row)
+            .map_err(sql)?
+            .collect::<rusqlite::Result<_>>()
+            .map_err(sql)
     }
 
     /// One objective.
