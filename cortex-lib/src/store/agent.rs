@@ -123,13 +123,14 @@ fn word<T: for<'de> Deserialize<'de>>(row: &Row<'_>, column: &str) -> rusqlite::
 impl ReadTx<'_> {
     /// Agents of a project, or all, oldest first.
     pub fn agents(&self, project: Option<&ProjectId>) -> Result<Vec<Agent>> {
-        let of_project = if project.is_some() { "project_id = ?1" } else { "?1 IS NULL" };
+        // Two queries: SQLite would prepare one with `?1 IS NULL OR` anew for every look.
+        let of_project = if project.is_some() { "AND project_id = ?1" } else { "" };
         let query = format!(
-            "SELECT {COLUMNS} FROM agent WHERE removed_at IS NULL AND {of_project} ORDER BY created_at, agent_id"
+            "SELECT {COLUMNS} FROM agent WHERE removed_at IS NULL {of_project} ORDER BY created_at, agent_id"
         );
         let mut statement = self.conn().prepare_cached(&query).map_err(sql)?;
         statement
-            .query_map([project], from_row)
+            .query_map(rusqlite::params_from_iter(project), from_row)
             .map_err(sql)?
             .collect::<rusqlite::Result<_>>()
             .map_err(sql)
