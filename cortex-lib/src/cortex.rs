@@ -88,7 +88,8 @@ impl Cortex {
     ///
     /// # Errors
     ///
-    /// `store.failed` when the store had failed; the next open settles what is on disk.
+    /// `store.failed` when the store had failed, `store.disk_full` when the end could not be written. It has
+    /// stopped all the same, and the next open settles what is on disk.
     pub async fn shutdown(&self) -> Result<()> {
         self.core.stop(Stop::InOrder).await
     }
@@ -146,7 +147,7 @@ impl Builder {
             StoreOptions { env: Arc::clone(&self.env), events_kept: self.settings.events.kept };
         let store = Store::open(&dir, options)?;
         let host: Arc<dyn Host> =
-            Arc::new(crate::engine::SystemHost::new(Arc::clone(&self.env), dir));
+            Arc::new(crate::engine::SystemHost::new(Arc::clone(&self.env), &dir));
         self.start(store, host).await
     }
 

@@ -529,6 +529,8 @@ fn globs_may_overlap(a: &str, b: &str) -> bool {
 mod tests {
     use super::*;
 
+    use NotEligibleReason as R;
+
     const NOW: Timestamp = Timestamp::from_millis(1_000);
 
     fn task(id: &str) -> TaskCard {
@@ -631,15 +633,11 @@ mod tests {
             AgentCard { status: AgentStatus::Busy, ..agent("4") },
             AgentCard { project_id: ProjectId::new("other"), ..agent("5") },
         ];
-        let waiting =
-            plan(&board(vec![needy], agents.clone()), NOW).waits[&TaskId::new("t")].clone();
+        let waiting = plan(&board(vec![needy], agents), NOW).waits[&TaskId::new("t")].clone();
         let no: Vec<_> =
             waiting.no_eligible_agent.unwrap().agents.into_iter().map(|no| no.reason).collect();
-        use NotEligibleReason as R;
-        assert_eq!(
-            no,
-            [R::Orchestrator, R::TerminalMode, R::MissingCapability, R::MissingCapability]
-        );
+        let missing = R::MissingCapability;
+        assert_eq!(no, [R::Orchestrator, R::TerminalMode, missing, missing]);
         let busy =
             plan(&board(vec![task("t")], vec![AgentCard { in_turn: true, ..agent("1") }]), NOW);
         assert_eq!(

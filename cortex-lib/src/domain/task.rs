@@ -482,7 +482,7 @@ mod tests {
                         assert_eq!(end.outcome, Outcome::Succeeded(Proof::Verified));
                     }
                     (Evidence::None, TaskInput::AttemptOver(_, end)) => {
-                        assert!(end.approve_unverified)
+                        assert!(end.approve_unverified);
                     }
                     (Evidence::Approved, TaskInput::Approve) => {}
                     _ => panic!("{from:?} --{input:?}--> {to:?}"),

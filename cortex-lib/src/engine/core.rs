@@ -145,7 +145,8 @@ impl Core {
     ///
     /// # Errors
     ///
-    /// `store.failed` when the store had failed.
+    /// `store.failed` when the store had failed, `store.disk_full` when the end could not be written. It has
+    /// stopped all the same, and the next start settles what is on disk.
     pub async fn stop(&self, how: Stop) -> Result<()> {
         self.inner.state.send_if_modified(|state| {
             let runs = matches!(state, CoreState::Ready | CoreState::Starting);
@@ -283,15 +284,22 @@ impl Core {
         limit: Duration,
         look: impl Fn(&ReadTx<'_>) -> Result<Option<T>>,
     ) -> Result<Option<T>> {
-        let mut changes = self.store().changes();
+        let (mut changes, stop) = (self.store().changes(), self.supervisor().stopping());
         let search = async {
             loop {
+                // Looked at first: what is found then is the last word.
+                let over = stop.is_cancelled();
                 changes.mark_unchanged();
                 if let Some(found) = self.store().read(&look)? {
                     return Ok(Some(found));
                 }
-                if changes.changed().await.is_err() {
+                if over {
                     return Err(Error::new(Code::CoreStopped, "the core has stopped"));
+                }
+                tokio::select! { biased;
+                    // The store outlives this wait, so it tells of every change.
+                    more = changes.changed() => drop(more),
+                    () = stop.cancelled() => {}
                 }
             }
         };

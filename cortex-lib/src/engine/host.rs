@@ -7,26 +7,27 @@ use async_trait::async_trait;
 
 use super::verify::ProcessVerifier;
 use crate::env::Env;
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::ids::SessionId;
 use crate::port::{Host, VerificationOutcome, VerificationRequest, Verifier};
 use crate::process;
-use crate::store::DataDir;
+use crate::store::{DataDir, disk_code};
 
 /// The real machine: processes and folders.
 #[derive(Debug)]
 pub(crate) struct SystemHost {
     verifier: ProcessVerifier,
-    dir: DataDir,
+    /// Only the path: the folder is held by whoever writes the store, and given back when that is closed.
+    scratch: PathBuf,
 }
 
 impl SystemHost {
-    pub(crate) fn new(env: Arc<dyn Env>, dir: DataDir) -> Self {
-        Self { verifier: ProcessVerifier::new(env), dir }
+    pub(crate) fn new(env: Arc<dyn Env>, dir: &DataDir) -> Self {
+        Self { verifier: ProcessVerifier::new(env), scratch: dir.scratch_dir() }
     }
 
     fn scratch(&self, session: &SessionId) -> PathBuf {
-        self.dir.scratch_dir().join(session.as_str())
+        self.scratch.join(session.as_str())
     }
 }
 
@@ -53,7 +54,7 @@ impl Host for SystemHost {
         match fs_err::create_dir_all(&path) {
             Ok(()) => Ok(path),
             Err(error) => Err(Error::new(
-                Code::DataDirUnusable,
+                disk_code(&error),
                 format!("no folder for a session can be made: {error}"),
             )),
         }

@@ -114,12 +114,13 @@ impl Engine {
         let mut held = None;
         for _ in 0..ENGINE_PASSES_MAX {
             let before = *self.core.store().changes().borrow();
-            self.ring_timers().await?;
-            self.end_stalled_attempts().await?;
-            self.begin_jobs()?;
+            let looked = self.look_at_rows().await;
             if self.shutdown.is_some() {
+                // Whatever cannot be written now, the end comes.
                 self.go_on_with_shutdown().await?;
+                looked?;
             } else {
+                looked?;
                 held = self.start_tasks().await?;
             }
             if *self.core.store().changes().borrow() == before {
@@ -127,6 +128,12 @@ impl Engine {
             }
         }
         self.next_due(held)
+    }
+
+    async fn look_at_rows(&mut self) -> Result<()> {
+        self.ring_timers().await?;
+        self.end_stalled_attempts().await?;
+        self.begin_jobs()
     }
 
     /// When something changes by time alone. `held`: when the first task is held back no longer.

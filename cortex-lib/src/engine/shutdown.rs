@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::run::Engine;
 use super::wake::{Job, Stop};
-use crate::error::Result;
+use crate::error::{Code, Result};
 use crate::limits::{CLOSE_GRACE, INTERRUPT_GRACE};
 use crate::store::ReadTx;
 
@@ -73,7 +73,17 @@ impl Engine {
         if !shutdown.told {
             shutdown.told = true;
             let settings = self.core.settings();
-            self.record(move |tx| tx.end_attempts_for_shutdown(&settings)).await?;
+            let told = self.record(move |tx| tx.end_attempts_for_shutdown(&settings)).await;
+            match told {
+                // Turns that cannot be told are not waited for: they are LOST, as after a power cut.
+                Err(error) if error.code() == Code::StoreDiskFull => {
+                    tracing::warn!("turns are not interrupted: {}", error.message());
+                    if let Some(shutdown) = &mut self.shutdown {
+                        shutdown.interrupts_until = Duration::ZERO;
+                    }
+                }
+                other => other?,
+            }
         }
         let Some(shutdown) = &mut self.shutdown else { return Ok(()) };
         let waits = shutdown.interrupts_until > now;

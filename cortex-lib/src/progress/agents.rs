@@ -60,10 +60,10 @@ impl WriteTx<'_> {
                 settings,
             )?;
         }
-        if let Some(turn) = before.state.direct_turn() {
-            if let Some(turn) = self.direct_turn(turn)? {
-                self.cut_direct_turn(&turn, &interrupted("the agent was stopped"))?;
-            }
+        if let Some(turn) = before.state.direct_turn()
+            && let Some(turn) = self.direct_turn(turn)?
+        {
+            self.cut_direct_turn(&turn, &interrupted("the agent was stopped"))?;
         }
         Ok(agent)
     }

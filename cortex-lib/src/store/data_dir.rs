@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use fs_err::{self as fs, File};
 
+use super::disk_code;
 use crate::error::{Code, Error, Result};
 
 /// Held by a core; tried by those that want to be one.
@@ -35,7 +36,7 @@ struct Held {
 impl DataDir {
     /// Makes the folder if need be, for its owner only, and takes it.
     ///
-    /// Fails with `core.data_dir_not_absolute`, `core.data_dir_unusable`, or
+    /// Fails with `core.data_dir_not_absolute`, `core.data_dir_unusable`, `store.disk_full`, or
     /// `core.data_dir_in_use` and the process id of the core that holds it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
@@ -45,7 +46,7 @@ impl DataDir {
         }
         let unusable = |error: io::Error| {
             let message = format!("the data directory {} cannot be used: {error}", path.display());
-            Error::new(Code::DataDirUnusable, message)
+            Error::new(disk_code(&error), message)
         };
         make_private(path).map_err(unusable)?;
         let lock = open_lock(&path.join(LOCK)).map_err(unusable)?;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, params};
 
-use super::sql;
+use super::{disk_code, sql};
 use crate::error::{Code, Error, Result};
 use crate::limits::{STATEMENTS_KEPT, WAL_BYTES_KEPT};
 use crate::time::Timestamp;
@@ -98,7 +98,7 @@ fn stored_version(path: &Path) -> Result<Option<usize>> {
 fn create(path: &Path, now: Timestamp) -> Result<()> {
     let unusable = |error: std::io::Error| {
         Error::new(
-            Code::DataDirUnusable,
+            disk_code(&error),
             format!("the store {} cannot be made: {error}", path.display()),
         )
     };

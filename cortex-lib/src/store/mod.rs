@@ -37,6 +37,7 @@ mod tx;
 mod writer;
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(any(test, feature = "testing"))]
 use std::path::Path;
@@ -316,6 +317,14 @@ fn write_until_closed(mut writer: Writer, inbox: &mpsc::Receiver<Message>) {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The code of a failure in the data directory: a full disk is told apart, because it passes.
+pub(crate) fn disk_code(error: &std::io::Error) -> Code {
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Code::StoreDiskFull,
+        _ => Code::DataDirUnusable,
+    }
 }
 
 /// The failure behind an error of `SQLite`. Not a `From`, which would be part of the public API.

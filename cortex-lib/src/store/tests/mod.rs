@@ -1,4 +1,8 @@
 //! What the store promises, shown on real files.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests stand outside: threads, files and processes as others have"
+)]
 
 mod commit;
 mod files;
