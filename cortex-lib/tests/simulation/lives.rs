@@ -27,7 +27,7 @@ use crate::scripts::{SimFaults, host, runtimes};
 /// 2026-09-21T14:13:20Z.
 const EPOCH: i64 = 1_790_000_000_000;
 /// Lives with faults; the last one has none.
-const LIVES_MAX: u64 = 4;
+const LIVES_MAX: u64 = 3;
 /// Longer than every bound of the core: time-outs, graces, retries.
 const QUIET: Duration = Duration::from_hours(3);
 
@@ -223,7 +223,7 @@ async fn work(
     };
     let first = caller(0);
     first.set_up().await;
-    join_all((1..=3).map(caller).map(|caller| caller.run(6))).await;
+    join_all((1..=3).map(caller).map(|caller| caller.run(4))).await;
     let mut broken = Vec::new();
     if let Ok(list) = cortex.as_user().call(ListTasks {}).await {
         broken.extend(promises::of_waits(&list.objectives));
