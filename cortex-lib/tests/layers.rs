@@ -38,7 +38,7 @@ fn rank(module: &str) -> Option<usize> {
 
 /// Every `.rs` file below `dir`, in order.
 fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
-    let mut entries: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
+    let mut entries: Vec<_> = fs_err::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
     entries.sort();
     for entry in entries {
         if entry.is_dir() {
@@ -124,7 +124,7 @@ fn imports_point_down() {
     let mut files = Vec::new();
     sources(root, &mut files);
     let read = |file: &PathBuf| {
-        let text = std::fs::read_to_string(file).unwrap();
+        let text = fs_err::read_to_string(file).unwrap();
         breaches(file.strip_prefix(root).unwrap(), &text)
     };
     let upward: Vec<_> = files.iter().flat_map(read).collect();
