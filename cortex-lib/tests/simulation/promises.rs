@@ -105,6 +105,14 @@ pub fn of_rest(objectives: &[ObjectiveView]) -> Vec<String> {
         if reason.is_some_and(|reason| !for_a_person.contains(&reason)) {
             broken.push(format!("task {} still waits for {reason:?}", task.task_id));
         }
+        let waits_for = task.waiting.iter().filter_map(|waiting| waiting.dependencies.as_ref());
+        let mut ended = waits_for.flat_map(|wait| &wait.task_ids).filter(|id| {
+            let mut tasks = objectives.iter().flat_map(|objective| &objective.tasks);
+            tasks.any(|other| other.task_id == **id && other.status.is_ended())
+        });
+        if let Some(id) = ended.next() {
+            broken.push(format!("task {} waits for {id}, which has ended", task.task_id));
+        }
         if task.attempts.iter().any(|attempt| attempt.ended_at.is_none()) {
             broken.push(format!("an attempt of task {} never ended", task.task_id));
         }
