@@ -217,8 +217,9 @@ async fn claude_code_runs_a_diamond() {
     }
     for attempt in objective.tasks.iter().flat_map(|task| &task.attempts) {
         let used = attempt.usage.and_then(|usage| usage.output_tokens);
-        let answered = attempt.cause.as_deref() != Some("transient");
-        assert_eq!(used.is_some_and(|tokens| tokens > 0), answered, "{attempt:#?}");
+        // A stream that was cut may have told a part, or nothing.
+        let cut = attempt.cause.as_deref() == Some("transient");
+        assert!(cut || used.is_some_and(|tokens| tokens > 0), "{attempt:#?}");
     }
     cortex.shutdown().await.unwrap();
     assert_eq!(server.strangers().len(), 0, "nothing but the scripted server was asked");
