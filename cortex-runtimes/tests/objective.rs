@@ -1,6 +1,7 @@
 //! An objective on real agents, from the first task to the last: five tasks in a diamond on two agents.
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 #![expect(clippy::panic, reason = "a test may stop, with what it saw")]
+#![expect(clippy::indexing_slicing, reason = "a test may stop")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -101,7 +102,7 @@ async fn run(cortex: &Cortex, objective: CreateObjective) -> ObjectiveView {
     };
     match tokio::time::timeout(Duration::from_mins(2), ended).await {
         Ok(objective) => objective,
-        Err(_) => panic!("it never ended: {:#?}", cortex.as_user().call(ListTasks {}).await),
+        Err(tokio::time::error::Elapsed { .. }) => panic!("it never ended: {:#?}", cortex.as_user().call(ListTasks {}).await),
     }
 }
 
@@ -171,7 +172,7 @@ async fn programs_run_a_diamond() {
 
 async fn claude_code_runs_a_diamond() {
     let (data, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let broken = root.path().canonicalize().unwrap().join("broken");
+    let broken = fs_err::canonicalize(root.path()).unwrap().join("broken");
     let script = Script::new()
         .on(When::tool_result(""), Answer::text("LEFT-RESULT and RIGHT-RESULT"))
         .on(
