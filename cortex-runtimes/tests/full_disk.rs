@@ -9,7 +9,7 @@
 )]
 
 use std::collections::BTreeMap;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use cortex_lib::domain::verification::{Verification, VerificationCommand};
 use cortex_lib::engine::CoreState;
 use cortex_lib::error::{Code, Result};
 use cortex_lib::ids::{AgentId, ProjectId};
-use cortex_lib::limits::{CLOSE_GRACE, DISK_FULL_WAIT, SHUTDOWN_GRACE};
+use cortex_lib::limits::{CLOSE_GRACE, SHUTDOWN_GRACE, STORE_RETRY_WAIT};
 use cortex_lib::settings::Retry;
 use cortex_lib::{Cortex, Settings};
 use cortex_runtimes::{CommandConfig, CommandRuntime};
@@ -355,7 +355,7 @@ async fn refused_and_kept() {
     assert_eq!(until("left is done", async || place.has("done").then_some(())).await, Some(()));
     // Long enough for the engine to try in vain, more than once.
     let ended = Instant::now();
-    while ended.elapsed() < DISK_FULL_WAIT * 5 / 2 {
+    while ended.elapsed() < STORE_RETRY_WAIT * 5 / 2 {
         bench.refuses_changes(&place).await;
     }
     tokio::select! { biased;
@@ -421,7 +421,7 @@ async fn stopped_when_due() {
     bench.until_only_left_runs(&place, |task| TaskSpec { timeout_secs: Some(limit), ..task }).await;
     let began = Instant::now();
     place.fill();
-    while began.elapsed() < Duration::from_secs(limit.into()) + DISK_FULL_WAIT {
+    while began.elapsed() < Duration::from_secs(limit.into()) + STORE_RETRY_WAIT {
         bench.refuses_changes(&place).await;
     }
     stops_and_opens_again(&place, bench).await;
