@@ -10,13 +10,14 @@ use cortex_lib::api::operator::AddProject;
 use cortex_lib::api::tool::{
     CreateAgent, CreateObjective, ListAgents, ListTasks, RetryTask, StartAgent,
 };
-use cortex_lib::api::view::TaskView;
+use cortex_lib::api::view::{AttemptView, TaskView};
 use cortex_lib::domain::agent::{AgentStatus, Role};
 use cortex_lib::domain::plan::TaskSpec;
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::domain::verification::{Verification, VerificationCommand};
 use cortex_lib::ids::RuntimeId;
 use cortex_lib::local::Client;
+use cortex_lib::store::AttemptStatus;
 use cortex_scripted::{
     Answer, CliHome, Script, ScriptedAnthropic, When, cases, cli, offline, suite,
 };
@@ -263,6 +264,7 @@ async fn killed() {
     core.until_agents_are_back().await;
     let left = core.until_task("left", TaskStatus::Blocked).await;
     assert_eq!(left.failure.unwrap().cause, "recovery.outcome_unknown");
+    assert_eq!(statuses(&left.attempts), [AttemptStatus::Lost]);
     for key in ["plan", "right"] {
         let status = core.task(key).await.status;
         assert_eq!(status, TaskStatus::Completed, "what was acknowledged is not lost: {key}");
@@ -270,10 +272,19 @@ async fn killed() {
     let retry = RetryTask { task_id: left.task_id, execution_id: None, reason: None };
     core.client.call(retry).await.unwrap();
     core.until_task("check", TaskStatus::Completed).await;
-    assert_eq!(core.task("left").await.attempts.len(), 2);
+    let left = core.task("left").await;
+    assert_eq!(statuses(&left.attempts), [AttemptStatus::Lost, AttemptStatus::Succeeded]);
+    for key in ["plan", "right", "combine", "check"] {
+        let attempts = core.task(key).await.attempts;
+        assert_eq!(statuses(&attempts), [AttemptStatus::Succeeded], "{key} is done once");
+    }
     assert_eq!(place.server.strangers().len(), 0);
     core.stop();
     assert_eq!(place.agents_alive(), 0);
+}
+
+fn statuses(attempts: &[AttemptView]) -> Vec<AttemptStatus> {
+    attempts.iter().map(|attempt| attempt.status).collect()
 }
 
 async fn stopped() {

@@ -150,7 +150,7 @@ async fn the_example_stumbles_and_completes() {
     let out = place.cortex(&["run", "--runtime", "claude-code", file.to_str().unwrap()]).await;
     let (stdout, stderr) =
         (String::from_utf8(out.stdout).unwrap(), String::from_utf8(out.stderr).unwrap());
-    let seen: Vec<_> = server.requests().into_iter().map(brief).collect();
+    let seen: Vec<_> = server.requests().iter().map(brief).collect();
     assert_eq!(out.status.code(), Some(0), "{stdout}\n{stderr}\n{seen:#?}");
 
     // Each result once, and nothing else.
@@ -168,15 +168,15 @@ async fn the_example_stumbles_and_completes() {
 
     let objectives = place.ask::<ListTasks>().await.objectives;
     let agents = place.ask::<ListAgents>().await.agents;
-    assert_eq!(objectives.len(), 1);
-    let tasks = &objectives[0].tasks;
+    let [objective] = objectives.as_slice() else { panic!("{objectives:#?}") };
+    let tasks = &objective.tasks;
     stumbled_twice(tasks);
     both_worked_and_were_counted_once(tasks, &agents);
     assert_eq!(server.strangers().len(), 0, "nothing but the scripted server was asked");
 }
 
 /// A request, for a person who reads why the test failed.
-fn brief(request: Request) -> String {
+fn brief(request: &Request) -> String {
     let results = request.tool_results.iter().map(|result| result.text.as_str());
     let results: Vec<_> = results.collect();
     format!("{:?} {results:?} {:?}", request.last_user, request.progress)

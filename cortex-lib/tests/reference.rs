@@ -1,5 +1,6 @@
 //! The generated pages of `docs/` say what the code says.
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
+#![expect(clippy::disallowed_methods, reason = "it writes what it generates")]
 
 use cortex_lib::api::{Catalogue, reference};
 
@@ -7,9 +8,9 @@ use cortex_lib::api::{Catalogue, reference};
 fn is_current(name: &str, page: &str) {
     let path = format!("{}/../docs/{name}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("UPDATE").is_some() {
-        std::fs::write(&path, page).unwrap();
+        fs_err::write(&path, page).unwrap();
     }
-    let stored = std::fs::read_to_string(&path).unwrap_or_default();
+    let stored = fs_err::read_to_string(&path).unwrap_or_default();
     assert!(
         stored.replace("\r\n", "\n") == page,
         "docs/{name} is stale: run `UPDATE=1 cargo test -p cortex-lib --test reference`"

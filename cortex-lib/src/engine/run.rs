@@ -126,6 +126,7 @@ impl Engine {
 
     /// Does what is due and owed until nothing more comes of it. Returns when to look again by time alone.
     async fn settle(&mut self) -> Result<Option<Timestamp>> {
+        let mut held = None;
         for _ in 0..ENGINE_PASSES_MAX {
             let before = *self.core.store().changes().borrow();
             let looked = self.look_at_rows().await;
@@ -135,13 +136,13 @@ impl Engine {
                 looked?;
             } else {
                 looked?;
-                self.start_tasks().await?;
+                held = self.start_tasks().await?;
             }
             if *self.core.store().changes().borrow() == before {
                 break;
             }
         }
-        self.next_due()
+        self.next_due(held)
     }
 
     async fn look_at_rows(&mut self) -> Result<()> {
@@ -151,12 +152,10 @@ impl Engine {
         self.begin_jobs()
     }
 
-    /// When something changes by time alone.
-    fn next_due(&self) -> Result<Option<Timestamp>> {
-        let (facts, steady) = (self.core.board_facts(), self.core.store().steady());
-        let (timer, held) = self.core.store().read(|tx| {
-            Ok((tx.next_timer()?, schedule::plan(&tx.board(&facts)?, steady).next_due))
-        })?;
+    /// When something changes by time alone. `held`: when the first task is held back no longer.
+    fn next_due(&self, held: Option<Timestamp>) -> Result<Option<Timestamp>> {
+        let steady = self.core.store().steady();
+        let timer = self.core.store().read(|tx| tx.next_timer())?;
         let now = self.core.env().monotonic();
         let limit = self.core.settings().stall_limit();
         let running = self.running_attempts()?;
@@ -292,15 +291,16 @@ impl Engine {
         }
     }
 
-    /// Assigns what may start. The plan is made again inside the transaction: nothing can come between.
-    async fn start_tasks(&mut self) -> Result<()> {
+    /// Assigns what may start. The plan is made again inside the transaction: nothing can come between. Returns
+    /// when the next task may start by time alone.
+    async fn start_tasks(&mut self) -> Result<Option<Timestamp>> {
         let dying =
             self.live.iter().filter(|(_, live)| live.end.is_some()).map(|(id, _)| id.clone());
         let facts = BoardFacts { dying: dying.collect(), ..self.core.board_facts() };
         let steady = self.core.store().steady();
         let plan = self.core.store().read(|tx| Ok(schedule::plan(&tx.board(&facts)?, steady)))?;
         if plan.starts.is_empty() {
-            return Ok(());
+            return Ok(plan.next_due);
         }
         self.record(move |tx| {
             for (task, agent) in schedule::plan(&tx.board(&facts)?, tx.steady()).starts {
@@ -308,7 +308,8 @@ impl Engine {
             }
             Ok(())
         })
-        .await
+        .await?;
+        Ok(plan.next_due)
     }
 
     /// Writes something that has happened. A full disk, or another program that holds the file, is waited

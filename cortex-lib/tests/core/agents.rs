@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use cortex_lib::api::operator::{PauseAgent, RemoveAgent, RestartAgent, ResumeAgent};
 use cortex_lib::api::tool::{ListAgents, SendMessage, StartAgent, StopAgent, UpdateAgent};
 use cortex_lib::domain::agent::AgentStatus;
+use cortex_lib::domain::plan::TaskSpec;
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::error::{Code, Error};
+use cortex_lib::ids::AgentId;
 use cortex_lib::port::{Opening, Script, ScriptedRuntime};
 use cortex_lib::store::AttemptStatus;
 
@@ -132,9 +134,12 @@ async fn no_more_sessions_live_than_may() {
 #[tokio::test(start_paused = true)]
 async fn a_session_that_dies_is_a_crash_and_its_task_is_tried_again() {
     let runtime = |runtime: ScriptedRuntime| {
-        runtime.turn(|turn| match turn.instruction.contains("crashed") {
-            false => Script::new().wait(secs(2)).crash("segmentation fault"),
-            true => Script::new().answer("done"),
+        runtime.turn(|turn| {
+            if turn.instruction.contains("crashed") {
+                Script::new().answer("done")
+            } else {
+                Script::new().wait(secs(2)).crash("segmentation fault")
+            }
         })
     };
     let bench = Setup::new().runtime(runtime).open().await;
@@ -165,6 +170,69 @@ async fn a_driver_that_lets_go_without_a_word_is_a_crash() {
     bench.until_agent(&agent, AgentStatus::Crashed).await;
 }
 
+/// What is tried in each state of an agent, in this order.
+const CALLS: [&str; 6] = ["update", "message", "pause", "resume", "remove", "start"];
+
+const CONFLICT: Option<Code> = Some(Code::AgentStateConflict);
+const IN_TURN: Option<Code> = Some(Code::RuntimeTurnInProgress);
+const NO_START: Option<Code> = Some(Code::RuntimeStartFailed);
+
+/// What each of [`CALLS`] answers in each state.
+const TRANSITIONS: [(&str, [Option<Code>; 6]); 7] = [
+    ("created", [None, CONFLICT, CONFLICT, CONFLICT, None, None]),
+    ("starting", [CONFLICT, CONFLICT, CONFLICT, CONFLICT, CONFLICT, None]),
+    ("ready", [CONFLICT, None, None, None, CONFLICT, None]),
+    ("in a turn", [CONFLICT, IN_TURN, None, None, CONFLICT, None]),
+    ("busy", [CONFLICT, CONFLICT, CONFLICT, CONFLICT, CONFLICT, None]),
+    ("paused", [CONFLICT, CONFLICT, None, None, CONFLICT, CONFLICT]),
+    ("failed", [None, CONFLICT, CONFLICT, CONFLICT, None, NO_START]),
+];
+
+/// Creates an agent that will come into `state` when it is started.
+async fn destined(bench: &Bench, name: &str, state: &str) -> AgentId {
+    let id = bench.agent(name).await;
+    let model = match state {
+        "starting" => "slow",
+        "failed" => "bad",
+        _ => return id,
+    };
+    bench.call(with_model(&id, Some(model.to_owned()))).await;
+    id
+}
+
+/// Brings a started agent into `state`.
+async fn bring(bench: &Bench, id: &AgentId, state: &str) {
+    match state {
+        "created" => {}
+        "starting" => drop(bench.until_agent(id, AgentStatus::Starting).await),
+        "failed" => drop(bench.until_agent(id, AgentStatus::Failed).await),
+        _ => drop(bench.until_agent(id, AgentStatus::Ready).await),
+    }
+    match state {
+        "in a turn" => drop(bench.call(hello(id)).await),
+        "paused" => drop(bench.call(PauseAgent { agent_id: id.clone() }).await),
+        "busy" => {
+            let pinned = TaskSpec { assigned_agent_id: Some(id.clone()), ..spec("x", &[]) };
+            bench.one_task(pinned).await;
+            bench.until_agent(id, AgentStatus::Busy).await;
+        }
+        _ => {}
+    }
+}
+
+async fn answer(bench: &Bench, id: &AgentId, call: &str) -> Option<Code> {
+    let (cx, agent_id) = (&bench.cx, id.clone());
+    let answer = match call {
+        "update" => cx.call(with_model(id, Some("m".into()))).await.map(drop),
+        "message" => cx.call(hello(id)).await.map(drop),
+        "pause" => cx.call(PauseAgent { agent_id }).await.map(drop),
+        "resume" => cx.call(ResumeAgent { agent_id }).await.map(drop),
+        "remove" => cx.call(RemoveAgent { agent_id }).await.map(drop),
+        _ => cx.call(StartAgent { agent_id }).await.map(drop),
+    };
+    answer.err().map(|error| error.code())
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_table_of_transitions_holds() {
     let runtime = |r: ScriptedRuntime| {
@@ -175,80 +243,21 @@ async fn the_table_of_transitions_holds() {
         })
     };
     let bench = Setup::new().runtime(runtime).open().await;
-    // Per state: what start, update, message, pause, resume, restart and removal answer.
-    let conflict = Some(Code::AgentStateConflict);
-    let turn = Some(Code::RuntimeTurnInProgress);
-    let calls = ["update", "message", "pause", "resume", "remove", "start"];
-    let table: [(&str, [Option<Code>; 6]); 7] = [
-        ("created", [None, conflict, conflict, conflict, None, None]),
-        ("starting", [conflict, conflict, conflict, conflict, conflict, None]),
-        ("ready", [conflict, None, None, None, conflict, None]),
-        ("ready in a turn", [conflict, turn, None, None, conflict, None]),
-        ("busy", [conflict, conflict, conflict, conflict, conflict, None]),
-        ("paused", [conflict, conflict, None, None, conflict, conflict]),
-        ("failed", [None, conflict, conflict, conflict, None, Some(Code::RuntimeStartFailed)]),
-    ];
-    for (state, answers) in table {
-        for (call, wanted) in calls.into_iter().zip(answers) {
-            let agent_id = bench.agent(&format!("{state} {call}")).await;
-            let model = match state {
-                "starting" => Some("slow".to_owned()),
-                "failed" => Some("bad".to_owned()),
-                _ => None,
+    for (state, wanted) in TRANSITIONS {
+        for (call, wanted) in CALLS.into_iter().zip(wanted) {
+            let id = destined(&bench, &format!("{state} {call}"), state).await;
+            let begin = async {
+                if state != "created" {
+                    drop(bench.cx.call(StartAgent { agent_id: id.clone() }).await);
+                }
             };
-            if model.is_some() {
-                bench.call(with_model(&agent_id, model)).await;
-            }
-            let start = StartAgent { agent_id: agent_id.clone() };
-            let starting = bench.cx.clone();
-            let begin = async move { drop(starting.call(start).await) };
             let try_it = async {
-                match state {
-                    "created" | "failed" | "ready" => {}
-                    "starting" => drop(bench.until_agent(&agent_id, AgentStatus::Starting).await),
-                    "ready in a turn" => {
-                        bench.until_agent(&agent_id, AgentStatus::Ready).await;
-                        bench.call(hello(&agent_id)).await;
-                    }
-                    "busy" => {
-                        bench.until_agent(&agent_id, AgentStatus::Ready).await;
-                        let mut task = spec("x", &[]);
-                        task.assigned_agent_id = Some(agent_id.clone());
-                        bench.one_task(task).await;
-                        bench.until_agent(&agent_id, AgentStatus::Busy).await;
-                    }
-                    _ => {
-                        bench.until_agent(&agent_id, AgentStatus::Ready).await;
-                        bench.call(PauseAgent { agent_id: agent_id.clone() }).await;
-                    }
-                }
-                if matches!(state, "ready" | "failed") {
-                    let wanted =
-                        if state == "ready" { AgentStatus::Ready } else { AgentStatus::Failed };
-                    bench.until_agent(&agent_id, wanted).await;
-                }
-                let agent = agent_id.clone();
-                let answer = match call {
-                    "update" => bench.cx.call(with_model(&agent, Some("m".into()))).await.map(drop),
-                    "message" => bench.cx.call(hello(&agent)).await.map(drop),
-                    "pause" => bench.cx.call(PauseAgent { agent_id: agent }).await.map(drop),
-                    "resume" => bench.cx.call(ResumeAgent { agent_id: agent }).await.map(drop),
-                    "remove" => bench.cx.call(RemoveAgent { agent_id: agent }).await.map(drop),
-                    _ => bench.cx.call(StartAgent { agent_id: agent }).await.map(drop),
-                };
-                assert_eq!(
-                    answer.err().map(|error| error.code()),
-                    wanted,
-                    "{call} of a {state} agent"
-                );
+                bring(&bench, &id, state).await;
+                assert_eq!(answer(&bench, &id, call).await, wanted, "{call} of a {state} agent");
             };
-            if state == "created" {
-                try_it.await;
-            } else {
-                tokio::join!(begin, try_it);
-            }
+            tokio::join!(begin, try_it);
             // It makes room: sessions are limited.
-            drop(bench.cx.call(StopAgent { agent_id }).await);
+            drop(bench.cx.call(StopAgent { agent_id: id.clone() }).await);
         }
     }
     for agent in bench.call(ListAgents { project_id: None }).await.agents {
@@ -257,11 +266,11 @@ async fn the_table_of_transitions_holds() {
     assert!(bench.world.processes().is_empty());
 }
 
-fn hello(agent_id: &cortex_lib::ids::AgentId) -> SendMessage {
+fn hello(agent_id: &AgentId) -> SendMessage {
     SendMessage { agent_id: agent_id.clone(), message: "hi".into() }
 }
 
-fn with_model(agent_id: &cortex_lib::ids::AgentId, model: Option<String>) -> UpdateAgent {
+fn with_model(agent_id: &AgentId, model: Option<String>) -> UpdateAgent {
     UpdateAgent {
         agent_id: agent_id.clone(),
         name: None,

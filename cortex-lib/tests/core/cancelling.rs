@@ -154,9 +154,12 @@ async fn a_task_that_loses_its_agents_too_often_waits_for_a_person() {
 #[tokio::test(start_paused = true)]
 async fn files_stay_claimed_until_the_cancelled_attempt_has_let_go() {
     let runtime = |runtime: cortex_lib::port::ScriptedRuntime| {
-        runtime.turn(|turn| match turn.instruction.contains("first") {
-            true => Script::new().interrupted_after(secs(20)),
-            false => Script::new().answer("done"),
+        runtime.turn(|turn| {
+            if turn.instruction.contains("first") {
+                Script::new().interrupted_after(secs(20))
+            } else {
+                Script::new().answer("done")
+            }
         })
     };
     let bench = Setup::new().runtime(runtime).open().await;
@@ -170,7 +173,7 @@ async fn files_stay_claimed_until_the_cancelled_attempt_has_let_go() {
     bench.call(cancel(&first)).await;
     let waiting = bench.task(&second).await.waiting.unwrap();
     assert_eq!(waiting.reason, WaitReason::PathsInUse, "its objective has ended, its turn has not");
-    assert_eq!(waiting.paths_in_use.unwrap().task_ids, [first.clone()]);
+    assert_eq!(waiting.paths_in_use.unwrap().task_ids, std::slice::from_ref(&first));
     bench.until_task(&second, TaskStatus::Blocked).await;
     let ended = bench.task(&first).await.attempts[0].ended_at.unwrap();
     assert!(bench.task(&second).await.attempts[0].started_at >= ended);

@@ -28,16 +28,15 @@ async fn agent_events_tell_the_life_of_an_agent_and_its_turns_and_nothing_else()
         .iter()
         .map(|event| (event.kind, event.data["to"].as_str().unwrap_or_default()))
         .collect();
-    use EventKind::{AgentCreated, AgentStateChanged, SessionTurnCompleted};
     assert_eq!(
         told,
         [
-            (AgentCreated, ""),
-            (AgentStateChanged, "STARTING"),
-            (AgentStateChanged, "READY"),
-            (AgentStateChanged, "BUSY"),
-            (SessionTurnCompleted, ""),
-            (AgentStateChanged, "READY"),
+            (EventKind::AgentCreated, ""),
+            (EventKind::AgentStateChanged, "STARTING"),
+            (EventKind::AgentStateChanged, "READY"),
+            (EventKind::AgentStateChanged, "BUSY"),
+            (EventKind::SessionTurnCompleted, ""),
+            (EventKind::AgentStateChanged, "READY"),
         ]
     );
     assert!(page.events.iter().all(|event| event.agent_id.as_ref() == Some(&agent)));

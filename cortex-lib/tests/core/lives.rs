@@ -234,9 +234,12 @@ fn an_agent_whose_runtime_is_gone_says_so() {
 #[test]
 fn what_waits_goes_on_waiting_in_the_next_life() {
     let mut setup = Setup::new().runtime(|r| {
-        r.turn(|turn| match turn.instruction.contains("busy") {
-            false => Script::new().fail(cortex_lib::domain::attempt::Cause::Transient, "busy"),
-            true => Script::new().answer("done"),
+        r.turn(|turn| {
+            if turn.instruction.contains("busy") {
+                Script::new().answer("done")
+            } else {
+                Script::new().fail(cortex_lib::domain::attempt::Cause::Transient, "busy")
+            }
         })
     });
     let (project, id) = life(async {

@@ -40,9 +40,12 @@ async fn asking_an_agent_for_the_same_thing_again_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn deciding_the_same_again_is_recorded_once() {
     let runtime = |r: cortex_lib::port::ScriptedRuntime| {
-        r.turn(|turn| match turn.instruction.contains("log in") {
-            false => Script::new().fail(Cause::Refused, "log in"),
-            true => Script::new().answer("done"),
+        r.turn(|turn| {
+            if turn.instruction.contains("log in") {
+                Script::new().answer("done")
+            } else {
+                Script::new().fail(Cause::Refused, "log in")
+            }
         })
     };
     let bench = Setup::new().runtime(runtime).open().await;

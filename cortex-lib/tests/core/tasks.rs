@@ -130,9 +130,12 @@ async fn a_refused_turn_waits_for_a_person() {
 async fn after_a_retry_that_a_person_asked_for_a_failure_blocks() {
     let bench = Setup::new()
         .runtime(|runtime| {
-            runtime.turn(|turn| match turn.instruction.contains("log in") {
-                false => Script::new().fail(Cause::Refused, "log in"),
-                true => Script::new().fail(Cause::Error, "broken"),
+            runtime.turn(|turn| {
+                if turn.instruction.contains("log in") {
+                    Script::new().fail(Cause::Error, "broken")
+                } else {
+                    Script::new().fail(Cause::Refused, "log in")
+                }
             })
         })
         .open()
@@ -171,9 +174,12 @@ async fn a_task_has_its_time() {
 async fn a_silent_turn_is_ended_and_tried_again() {
     let bench = Setup::new()
         .runtime(|runtime| {
-            runtime.turn(|turn| match turn.instruction.contains("stalled") {
-                false => Script::new().wait(secs(100)).say("hm"),
-                true => Script::new().answer("awake"),
+            runtime.turn(|turn| {
+                if turn.instruction.contains("stalled") {
+                    Script::new().answer("awake")
+                } else {
+                    Script::new().wait(secs(100)).say("hm")
+                }
             })
         })
         .open()
@@ -207,9 +213,12 @@ async fn a_quota_is_waited_for_and_costs_no_retry() {
     let resets_at = Timestamp::from_millis(EPOCH).after(secs(7200));
     let bench = Setup::new()
         .runtime(move |runtime| {
-            runtime.turn(move |turn| match turn.instruction.contains("quota") {
-                false => Script::new().rate_limited(Some(resets_at)),
-                true => Script::new().answer("done"),
+            runtime.turn(move |turn| {
+                if turn.instruction.contains("quota") {
+                    Script::new().answer("done")
+                } else {
+                    Script::new().rate_limited(Some(resets_at))
+                }
             })
         })
         .open()
@@ -230,9 +239,12 @@ async fn a_quota_is_waited_for_and_costs_no_retry() {
 async fn a_quota_without_a_time_is_waited_for_a_minute() {
     let bench = Setup::new()
         .runtime(|runtime| {
-            runtime.turn(|turn| match turn.instruction.contains("quota") {
-                false => Script::new().rate_limited(None),
-                true => Script::new().answer("done"),
+            runtime.turn(|turn| {
+                if turn.instruction.contains("quota") {
+                    Script::new().answer("done")
+                } else {
+                    Script::new().rate_limited(None)
+                }
             })
         })
         .open()

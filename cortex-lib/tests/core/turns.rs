@@ -140,8 +140,8 @@ async fn a_message_to_an_agent_that_is_stopped_meanwhile_is_not_delivered() {
         bench.until_turns(1).await;
         bench.call(StopAgent { agent_id: agent.clone() }).await;
     };
-    let (sent, ()) = tokio::join!(send, stop);
-    assert_eq!(sent.unwrap_err().code(), Code::RuntimeSessionEnded);
+    let (answer, ()) = tokio::join!(send, stop);
+    assert_eq!(answer.unwrap_err().code(), Code::RuntimeSessionEnded);
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,10 +212,13 @@ async fn another_session_cannot_end_a_turn() {
 #[tokio::test(start_paused = true)]
 async fn a_late_end_of_the_first_attempt_does_not_end_the_second() {
     let runtime = |runtime: ScriptedRuntime| {
-        runtime.turn(|turn| match turn.instruction.contains("timed_out") {
-            // It says that it was interrupted, and later that it is done.
-            false => Script::new().use_tool("x").wait(secs(20)).stop().wait(secs(9)).answer("late"),
-            true => Script::new().wait(secs(60)).answer("second"),
+        runtime.turn(|turn| {
+            if turn.instruction.contains("timed_out") {
+                Script::new().wait(secs(60)).answer("second")
+            } else {
+                // It says that it was interrupted, and later that it is done.
+                Script::new().use_tool("x").wait(secs(20)).stop().wait(secs(9)).answer("late")
+            }
         })
     };
     let bench = Setup::new().runtime(runtime).open().await;

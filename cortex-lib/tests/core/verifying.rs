@@ -16,9 +16,12 @@ use crate::bench::{Setup, secs, spec};
 /// The first `count` verifications fail.
 fn failing(host: ScriptedHost, count: usize) -> ScriptedHost {
     let seen = Arc::new(AtomicUsize::new(0));
-    host.verify(move |_| match seen.fetch_add(1, Ordering::Relaxed) < count {
-        true => Verdict::Fail(secs(3), "2 tests failed".to_owned()),
-        false => Verdict::Pass(secs(3)),
+    host.verify(move |_| {
+        if seen.fetch_add(1, Ordering::Relaxed) < count {
+            Verdict::Fail(secs(3), "2 tests failed".to_owned())
+        } else {
+            Verdict::Pass(secs(3))
+        }
     })
 }
 

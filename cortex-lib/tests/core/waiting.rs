@@ -26,7 +26,7 @@ async fn waits(bench: &Bench, id: &TaskId) -> Waiting {
 async fn why_not(bench: &Bench, id: &TaskId) -> NotEligibleReason {
     let waiting = waits(bench, id).await;
     assert_eq!(waiting.reason, WaitReason::NoEligibleAgent);
-    waiting.no_eligible_agent.unwrap().agents[0].reason
+    waiting.no_eligible_agent.unwrap().agents.first().unwrap().reason
 }
 
 fn endless(runtime: ScriptedRuntime) -> ScriptedRuntime {

@@ -279,7 +279,7 @@ impl Session for FaultySession {
 
     async fn close(&self, _: Duration) {
         assert_ne!(self.1, Fault::PanicsInClose, "on purpose");
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

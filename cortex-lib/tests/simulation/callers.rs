@@ -159,7 +159,7 @@ impl CallerScript {
     async fn create_objective(&self, project: ProjectId) {
         let agents = self.call(ListAgents { project_id: None }).await;
         let agents = agents.map(|list| list.agents).unwrap_or_default();
-        let count = 1 + self.dice.roll(4);
+        let count = 1 + self.dice.roll(3);
         let tasks = (0..count)
             .map(|n| {
                 let depends_on = (0..n).filter(|_| self.dice.once_in(3)).map(|on| format!("t{on}"));

@@ -27,7 +27,7 @@ use crate::scripts::{SimFaults, host, runtimes};
 /// 2026-09-21T14:13:20Z.
 const EPOCH: i64 = 1_790_000_000_000;
 /// Lives with faults; the last one has none.
-const LIVES_MAX: u64 = 4;
+const LIVES_MAX: u64 = 3;
 /// Longer than every bound of the core: time-outs, graces, retries.
 const QUIET: Duration = Duration::from_hours(3);
 
@@ -139,14 +139,13 @@ impl Sim {
                 None => std::future::pending().await,
             }
         };
-        let end = tokio::select! { biased;
-            () = store.crashed() => End::Power,
-            () = killed => End::Killed,
-            broken = work(&cortex, &store, &self.world, &self.dice, &self.told, last) => {
-                self.broken.extend(broken);
-                End::Over
-            }
+        let work = Work { cortex: &cortex, store: &store, sim: self, last };
+        let (end, broken) = tokio::select! { biased;
+            () = store.crashed() => (End::Power, Vec::new()),
+            () = killed => (End::Killed, Vec::new()),
+            broken = work.run() => (End::Over, broken),
         };
+        self.broken.extend(broken);
         if faults.is_flooded() {
             self.broken.push("the core writes in circles".to_owned());
         }
@@ -206,69 +205,85 @@ impl Sim {
     }
 }
 
-/// What happens in one life, up to its orderly end. Returns what it broke.
-async fn work(
-    cortex: &Cortex,
-    store: &Store,
-    world: &ScriptedWorld,
-    dice: &Dice,
-    told: &Rc<RefCell<Told>>,
+/// What happens in one life, up to its orderly end.
+struct Work<'a> {
+    cortex: &'a Cortex,
+    store: &'a Store,
+    sim: &'a Sim,
     last: bool,
-) -> Vec<String> {
-    let caller = |name| CallerScript {
-        cx: cortex.as_user(),
-        dice: dice.fork(),
-        told: Rc::clone(told),
-        name,
-    };
-    let first = caller(0);
-    first.set_up().await;
-    join_all((1..=3).map(caller).map(|caller| caller.run(6))).await;
-    let mut broken = Vec::new();
-    if let Ok(list) = cortex.as_user().call(ListTasks {}).await {
-        broken.extend(promises::of_waits(&list.objectives));
-    }
-    if last && cortex.state() == CoreState::Ready {
-        first.start_all().await;
-        broken.extend(rest(cortex, store, world).await);
-    }
-    let at_once = dice.once_in(3);
-    let stopped = if at_once { cortex.shutdown_at_once().await } else { cortex.shutdown().await };
-    if let Err(error) = stopped
-        && !matches!(error.code(), Code::StoreFailed | Code::StoreDiskFull)
-    {
-        broken.push(format!("the core did not stop: {error:?}"));
-    }
-    let left = world.processes();
-    if !left.is_empty() {
-        broken.push(format!("after the end these live: {left:?}"));
-    }
-    let scratch = world.scratch();
-    if last && !scratch.is_empty() {
-        broken.push(format!("after the end these folders are left: {scratch:?}"));
-    }
-    broken
 }
 
-/// Waits until nothing moves by itself any more.
-async fn rest(cortex: &Cortex, store: &Store, world: &ScriptedWorld) -> Vec<String> {
-    let cx = cortex.as_user();
-    tokio::time::sleep(QUIET).await;
-    let mut broken = Vec::new();
-    match cx.call(ListTasks {}).await {
-        Ok(list) => broken.extend(promises::of_rest(&list.objectives)),
-        Err(error) => broken.push(format!("nobody can look: {error:?}")),
+impl Work<'_> {
+    fn caller(&self, name: u64) -> CallerScript {
+        CallerScript {
+            cx: self.cortex.as_user(),
+            dice: self.sim.dice.fork(),
+            told: Rc::clone(&self.sim.told),
+            name,
+        }
     }
-    let seen = cortex.newest_event().unwrap();
-    tokio::time::sleep(QUIET).await;
-    if cortex.newest_event().unwrap() != seen {
-        broken.push("something still moves after a quiet time".to_owned());
+
+    /// Returns what was broken.
+    async fn run(&self) -> Vec<String> {
+        let first = self.caller(0);
+        first.set_up().await;
+        join_all((1..=3).map(|name| self.caller(name).run(4))).await;
+        let mut broken = Vec::new();
+        if let Ok(list) = self.cortex.as_user().call(ListTasks {}).await {
+            broken.extend(promises::of_waits(&list.objectives));
+        }
+        if self.last && self.cortex.state() == CoreState::Ready {
+            first.start_all().await;
+            broken.extend(self.rest().await);
+        }
+        broken.extend(self.stop().await);
+        broken
     }
-    broken.extend(store.read(|tx| promises::of_agents(tx, world)).unwrap());
-    let agents = store.read(|tx| tx.agents(None)).unwrap();
-    if let Some(agent) = agents.into_iter().next() {
-        let stopped = cx.call(StopAgent { agent_id: agent.id }).await;
-        broken.extend(stopped.err().map(|error| format!("nobody can stop it: {error:?}")));
+
+    /// Waits until nothing moves by itself any more.
+    async fn rest(&self) -> Vec<String> {
+        let cx = self.cortex.as_user();
+        tokio::time::sleep(QUIET).await;
+        let mut broken = Vec::new();
+        match cx.call(ListTasks {}).await {
+            Ok(list) => broken.extend(promises::of_rest(&list.objectives)),
+            Err(error) => broken.push(format!("nobody can look: {error:?}")),
+        }
+        let seen = self.cortex.newest_event().unwrap();
+        tokio::time::sleep(QUIET).await;
+        if self.cortex.newest_event().unwrap() != seen {
+            broken.push("something still moves after a quiet time".to_owned());
+        }
+        broken.extend(self.store.read(|tx| promises::of_agents(tx, &self.sim.world)).unwrap());
+        let agents = self.store.read(|tx| tx.agents(None)).unwrap();
+        if let Some(agent) = agents.into_iter().next() {
+            let stopped = cx.call(StopAgent { agent_id: agent.id }).await;
+            broken.extend(stopped.err().map(|error| format!("nobody can stop it: {error:?}")));
+        }
+        broken
     }
-    broken
+
+    /// Ends the core, in order or at once: nothing of it lives on.
+    async fn stop(&self) -> Vec<String> {
+        let mut broken = Vec::new();
+        let stopped = if self.sim.dice.once_in(3) {
+            self.cortex.shutdown_at_once().await
+        } else {
+            self.cortex.shutdown().await
+        };
+        if let Err(error) = stopped
+            && !matches!(error.code(), Code::StoreFailed | Code::StoreDiskFull)
+        {
+            broken.push(format!("the core did not stop: {error:?}"));
+        }
+        let left = self.sim.world.processes();
+        if !left.is_empty() {
+            broken.push(format!("after the end these live: {left:?}"));
+        }
+        let scratch = self.sim.world.scratch();
+        if self.last && !scratch.is_empty() {
+            broken.push(format!("after the end these folders are left: {scratch:?}"));
+        }
+        broken
+    }
 }

@@ -105,6 +105,14 @@ pub fn of_rest(objectives: &[ObjectiveView]) -> Vec<String> {
         if reason.is_some_and(|reason| !for_a_person.contains(&reason)) {
             broken.push(format!("task {} still waits for {reason:?}", task.task_id));
         }
+        let waits_for = task.waiting.iter().filter_map(|waiting| waiting.dependencies.as_ref());
+        let mut ended = waits_for.flat_map(|wait| &wait.task_ids).filter(|id| {
+            let mut tasks = objectives.iter().flat_map(|objective| &objective.tasks);
+            tasks.any(|other| other.task_id == **id && other.status.is_ended())
+        });
+        if let Some(id) = ended.next() {
+            broken.push(format!("task {} waits for {id}, which has ended", task.task_id));
+        }
         if task.attempts.iter().any(|attempt| attempt.ended_at.is_none()) {
             broken.push(format!("an attempt of task {} never ended", task.task_id));
         }
@@ -170,56 +178,71 @@ pub fn of_world(world: &ScriptedWorld) -> Vec<String> {
 
 /// The log has no gap, and its stories are possible.
 pub fn of_events(events: &[Event]) -> Vec<String> {
-    let mut broken = Vec::new();
-    for pair in events.windows(2) {
-        if pair[1].seq != pair[0].seq + 1 {
-            broken.push(format!("event {} follows {}", pair[1].seq, pair[0].seq));
-        }
-    }
-    let mut attempts: BTreeMap<String, (String, bool)> = BTreeMap::new();
-    let mut live: BTreeMap<String, String> = BTreeMap::new();
-    let mut places: BTreeMap<String, String> = BTreeMap::new();
+    let mut stories = Stories::default();
+    let mut before: Option<&Event> = None;
     for event in events {
-        let text = |key: &str| event.data[key].as_str().unwrap_or_default().to_owned();
+        if let Some(before) = before.filter(|before| before.seq + 1 != event.seq) {
+            stories.broken.push(format!("event {} follows {}", event.seq, before.seq));
+        }
+        before = Some(event);
         match event.kind {
-            EventKind::AttemptChanged => {
-                let (id, task, status) = (text("execution_id"), text("task_id"), text("status"));
-                let ended = event.data["ended"] == true;
-                let told_to_end = |before: &str| {
-                    ["CANCELLED", "TIMED_OUT", "FAILED", "LOST", "SUCCEEDED"].contains(&before)
-                };
-                if let Some((before, over)) = attempts.get(&id) {
-                    if *over {
-                        broken.push(format!("attempt {id} goes on after its end: {status}"));
-                    }
-                    let changed = told_to_end(before) && *before != status && status != "LOST";
-                    if changed {
-                        broken.push(format!("attempt {id} was {before} and became {status}"));
-                    }
-                } else if let Some(other) = live.insert(task.clone(), id.clone()) {
-                    broken
-                        .push(format!("attempt {id} of task {task} began while {other} was live"));
-                }
-                if ended {
-                    live.remove(&task);
-                }
-                attempts.insert(id, (status, ended));
-            }
-            EventKind::TaskChanged | EventKind::AgentStateChanged => {
-                let id = match &event.agent_id {
-                    Some(agent) => agent.to_string(),
-                    None => text("task_id"),
-                };
-                let (from, to) = (text("from"), text("to"));
-                if let Some(place) = places.get(&id)
-                    && *place != from
-                {
-                    broken.push(format!("{id} was {place} and went from {from} to {to}"));
-                }
-                places.insert(id, to);
-            }
+            EventKind::AttemptChanged => stories.attempt_changed(event),
+            EventKind::TaskChanged | EventKind::AgentStateChanged => stories.moved(event),
             _ => {}
         }
     }
-    broken
+    stories.broken
+}
+
+/// What the log has told so far.
+#[derive(Default)]
+struct Stories {
+    /// Of each attempt: its status, and whether it was over.
+    attempts: BTreeMap<String, (String, bool)>,
+    /// Of each task: its live attempt.
+    live: BTreeMap<String, String>,
+    /// Of each task and agent: where it stood.
+    places: BTreeMap<String, String>,
+    broken: Vec<String>,
+}
+
+fn text(event: &Event, key: &str) -> String {
+    let value = event.data.get(key).and_then(serde_json::Value::as_str);
+    value.unwrap_or_default().to_owned()
+}
+
+impl Stories {
+    fn attempt_changed(&mut self, event: &Event) {
+        let (id, task) = (text(event, "execution_id"), text(event, "task_id"));
+        let status = text(event, "status");
+        let ended = event.data.get("ended").is_some_and(|ended| *ended == true);
+        if let Some((before, over)) = self.attempts.get(&id) {
+            if *over {
+                self.broken.push(format!("attempt {id} goes on after its end: {status}"));
+            }
+            // What was told to end says so at once. Only a stop of the core that nobody confirmed is lost.
+            let told = ["CANCELLED", "TIMED_OUT", "FAILED"].contains(&before.as_str());
+            if told && *before != status && status != "LOST" {
+                self.broken.push(format!("attempt {id} was {before} and became {status}"));
+            }
+        } else if let Some(other) = self.live.insert(task.clone(), id.clone()) {
+            self.broken.push(format!("attempt {id} of task {task} began while {other} was live"));
+        }
+        if ended {
+            self.live.remove(&task);
+        }
+        self.attempts.insert(id, (status, ended));
+    }
+
+    fn moved(&mut self, event: &Event) {
+        let id = match &event.agent_id {
+            Some(agent) => agent.to_string(),
+            None => text(event, "task_id"),
+        };
+        let (from, to) = (text(event, "from"), text(event, "to"));
+        if let Some(place) = self.places.get(&id).filter(|place| **place != from) {
+            self.broken.push(format!("{id} was {place} and went from {from} to {to}"));
+        }
+        self.places.insert(id, to);
+    }
 }
