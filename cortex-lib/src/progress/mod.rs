@@ -18,5 +18,4 @@ pub use attempts::AttemptReport;
 pub(crate) use attempts::last_failure_text;
 pub use board::BoardFacts;
 pub use objectives::NewObjective;
-pub use recovery::LeftBehind;
 pub use tasks::Decided;

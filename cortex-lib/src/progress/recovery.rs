@@ -10,17 +10,17 @@ use crate::store::{ReadTx, Why, WriteTx};
 
 /// What an earlier life left behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeftBehind {
+pub(crate) struct LeftBehind {
     /// Sessions that were live: their processes are to be ended.
-    pub sessions: Vec<SessionId>,
+    pub(crate) sessions: Vec<SessionId>,
     /// Attempts whose verification ran: so are theirs.
-    pub verifications: Vec<AttemptId>,
+    pub(crate) verifications: Vec<AttemptId>,
 }
 
 impl ReadTx<'_> {
     /// What an earlier life left: to be ended before [`recover`](WriteTx::recover) says that it is over, because
     /// nobody would look for it any more after that.
-    pub fn left_behind(&self) -> Result<LeftBehind> {
+    pub(crate) fn left_behind(&self) -> Result<LeftBehind> {
         let sessions = self.live_sessions()?.into_iter().map(|session| session.id).collect();
         let attempts = self.live_attempts()?.into_iter();
         let verified = attempts.filter(|attempt| !attempt.state.holds_agent());

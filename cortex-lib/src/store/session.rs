@@ -5,6 +5,7 @@ use rusqlite::Row;
 use super::{ReadTx, WriteTx, sql};
 use crate::error::Result;
 use crate::ids::{AgentId, RuntimeId, SessionId};
+#[cfg(feature = "mcp")]
 use crate::secret::SecretHash;
 use crate::time::Timestamp;
 
@@ -70,6 +71,7 @@ impl ReadTx<'_> {
     }
 
     /// The live session whose credential has this hash.
+    #[cfg(feature = "mcp")]
     pub fn session_by_token(&self, hash: &SecretHash) -> Result<Option<SessionRow>> {
         let query =
             format!("SELECT {COLUMNS} FROM session WHERE token_hash = ?1 AND ended_at IS NULL");
@@ -91,6 +93,7 @@ impl WriteTx<'_> {
     }
 
     /// Keeps the hash of a session's credential.
+    #[cfg(all(test, feature = "mcp"))]
     pub fn set_session_token(&mut self, id: &SessionId, hash: &SecretHash) -> Result<()> {
         let query = "UPDATE session SET token_hash = ?2 WHERE session_id = ?1";
         self.execute(query, (id, hash.as_bytes()))

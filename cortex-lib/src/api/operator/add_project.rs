@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 use crate::api::reply::ProjectReply;
+use crate::api::view::ProjectView;
 use crate::api::{Access, Command, Effect, Granted};
 use crate::domain::verification::Verification;
 use crate::error::{Code, Error, Problem, Result};
@@ -73,6 +74,6 @@ impl Command for AddProject {
             tx.insert_project(&project)?;
             Ok(project)
         });
-        Ok(ProjectReply { project: project.await?.into() })
+        Ok(ProjectReply { project: ProjectView::of(project.await?) })
     }
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::reply::ProjectReply;
+use crate::api::view::ProjectView;
 use crate::api::{Access, Command, Effect, Granted};
 use crate::error::{Code, Result};
 use crate::ids::ProjectId;
@@ -25,6 +26,6 @@ impl Command for RemoveProject {
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let project = cx.core().store().write(move |tx| tx.retire_project(&self.project_id));
-        Ok(ProjectReply { project: project.await?.into() })
+        Ok(ProjectReply { project: ProjectView::of(project.await?) })
     }
 }

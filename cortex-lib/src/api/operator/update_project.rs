@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::reply::ProjectReply;
+use crate::api::view::ProjectView;
 use crate::api::{Access, Command, Effect, Granted, present};
 use crate::domain::verification::Verification;
 use crate::error::{Code, Result};
@@ -47,6 +48,6 @@ impl Command for UpdateProject {
             }
             Ok(after)
         });
-        Ok(ProjectReply { project: project.await?.into() })
+        Ok(ProjectReply { project: ProjectView::of(project.await?) })
     }
 }

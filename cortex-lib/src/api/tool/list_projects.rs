@@ -30,7 +30,7 @@ impl Command for ListProjects {
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         cx.core().store().read(|tx| {
             let seen = tx.projects()?.into_iter().filter(|project| cx.sees(&project.id));
-            Ok(ProjectList { projects: seen.map(ProjectView::from).collect() })
+            Ok(ProjectList { projects: seen.map(ProjectView::of).collect() })
         })
     }
 }

@@ -29,8 +29,8 @@ pub struct ProjectView {
     pub created_at: Timestamp,
 }
 
-impl From<Project> for ProjectView {
-    fn from(project: Project) -> Self {
+impl ProjectView {
+    pub(crate) fn of(project: Project) -> Self {
         Self {
             project_id: project.id,
             name: project.name,

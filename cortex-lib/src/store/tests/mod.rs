@@ -17,9 +17,18 @@ use rusqlite::{OptionalExtension as _, params};
 use serde_json::json;
 use tempfile::TempDir;
 
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+
+use tokio::sync::oneshot;
+
 use super::*;
 use crate::domain::event::EventKind;
+use crate::env::Env;
+use crate::error::Result;
 use crate::ids::{AgentId, ProjectId};
+use crate::limits::WRITE_QUEUE_MAX;
+use crate::time::Timestamp;
 
 /// A world whose clocks stand still until they are set.
 #[derive(Debug)]
