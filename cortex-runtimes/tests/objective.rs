@@ -102,7 +102,9 @@ async fn run(cortex: &Cortex, objective: CreateObjective) -> ObjectiveView {
     };
     match tokio::time::timeout(Duration::from_mins(2), ended).await {
         Ok(objective) => objective,
-        Err(tokio::time::error::Elapsed { .. }) => panic!("it never ended: {:#?}", cortex.as_user().call(ListTasks {}).await),
+        Err(tokio::time::error::Elapsed { .. }) => {
+            panic!("it never ended: {:#?}", cortex.as_user().call(ListTasks {}).await)
+        }
     }
 }
 
