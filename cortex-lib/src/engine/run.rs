@@ -205,12 +205,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Attempts whose turn runs in a session of this life.
+    /// Attempts whose turn went to a session of this life, accepted or not, and has not ended.
     fn running_attempts(&self) -> Result<Vec<(Attempt, &Live)>> {
         let attempts = self.core.store().read(|tx| tx.live_attempts())?.into_iter();
-        let running = attempts.filter(|attempt| attempt.state == AttemptState::Running);
+        let running = attempts.filter(|attempt| {
+            matches!(attempt.state, AttemptState::Starting | AttemptState::Running)
+        });
         Ok(running
             .filter_map(|attempt| self.live.get(&attempt.session_id).map(|live| (attempt, live)))
+            .filter(|(attempt, live)| live.pulse.works_on(&attempt.turn_id))
             .collect())
     }
 

@@ -13,7 +13,7 @@ use cortex_lib::port::Script;
 use cortex_lib::store::{AttemptStatus, DecisionKind};
 use cortex_lib::time::Timestamp;
 
-use crate::bench::{EPOCH, SCRIPTED, Setup, secs, spec};
+use crate::bench::{EPOCH, SCRIPTED, Setup, pass, secs, spec};
 
 fn key_of(instruction: &str) -> String {
     instruction.trim_start_matches("Do ").split('.').next().unwrap_or_default().to_owned()
@@ -191,6 +191,31 @@ async fn a_silent_turn_is_ended_and_tried_again() {
     assert_eq!(first.cause.as_deref(), Some("stalled"), "H-45");
     let took = first.ended_at.unwrap().since(first.started_at);
     assert!(took >= secs(700) && took < secs(702), "ten minutes after its last word: {took:?}");
+    assert_eq!(task.attempts.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_never_accepted_has_stalled() {
+    let bench = Setup::new()
+        .runtime(|runtime| {
+            runtime.turn(|turn| {
+                if turn.instruction.contains("stalled") {
+                    Script::new().answer("done")
+                } else {
+                    Script::new().never_accepted()
+                }
+            })
+        })
+        .open()
+        .await;
+    bench.ready("a").await;
+    // An agent that had nothing to do for long is not silent.
+    pass(secs(5000)).await;
+    let id = bench.one_task(spec("x", &[])).await;
+    let task = bench.until_task(&id, TaskStatus::Blocked).await;
+    let first = &task.attempts[0];
+    let took = first.ended_at.unwrap().since(first.started_at);
+    assert!(took >= secs(600) && took < secs(602), "H-45: {took:?}");
     assert_eq!(task.attempts.len(), 2);
 }
 

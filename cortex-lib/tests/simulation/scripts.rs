@@ -130,14 +130,15 @@ impl SimFaults {
 
 impl Faults for SimFaults {
     fn at_commit(&self) -> Fate {
-        self.commits.fetch_add(1, Ordering::Relaxed);
+        let nth = self.commits.fetch_add(1, Ordering::Relaxed);
         if self.is_flooded() {
             return Fate::LoseBefore;
         }
         if !self.fails {
             return Fate::Commit;
         }
-        match self.dice.roll(300) {
+        // What a start settles is worth more crashes than the rest.
+        match self.dice.roll(if nth < 3 { 30 } else { 300 }) {
             0 | 1 => Fate::LoseBefore,
             2 | 3 => Fate::LoseAfter,
             4 => Fate::FailCommit,
