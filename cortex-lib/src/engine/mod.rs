@@ -4,7 +4,7 @@
 //! when something is due, and then looks at the rows: what the world is owed and nobody does yet is begun as
 //! a job; what a job brought is written as an input; what may start is assigned. It remembers only which jobs
 //! run and which sessions live. So a start after a crash is no special case: with nothing remembered,
-//! everything that is owed is begun again, after [`recover`](crate::store::WriteTx::recover) has settled what
+//! everything that is owed is begun again, after `recover` has settled what
 //! died with the earlier life.
 
 mod core;

@@ -1,6 +1,6 @@
 //! The memory of the core: one `SQLite` file, one writer, any number of readers.
 //!
-//! A write is a closure over [`WriteTx`]. It runs on the writer's thread together with others that
+//! A write is a closure over `WriteTx`. It runs on the writer's thread together with others that
 //! came at the same time; state and events of all of them are one transaction. The commit protocol,
 //! in order:
 //!
