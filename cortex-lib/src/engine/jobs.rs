@@ -131,6 +131,16 @@ impl Engine {
             return Err(Error::new(Code::AgentOrchestratorNeedsStructured, message)
                 .with("agent_id", agent.id.as_str()));
         }
+        if agent.role == Role::Orchestrator {
+            // Without the tools of Cortex it could do nothing at all (S-235).
+            let message = format!(
+                "agent {} would get no tools: sessions are given no endpoint yet",
+                agent.name
+            );
+            return Err(Error::new(Code::McpDisabled, message)
+                .remedy("Use workers; orchestrators come with a later version.")
+                .with("agent_id", agent.id.as_str()));
+        }
         let resumes = runtime.info().capabilities.contains(&Capability::Resume);
         let spec = SessionSpec {
             session_id: id.clone(),

@@ -116,8 +116,9 @@ impl WriteTx<'_> {
     pub fn set_native_session(&mut self, id: &SessionId, native: Option<&str>) -> Result<()> {
         let query = "UPDATE session SET native_session_id = ?2 WHERE session_id = ?1";
         self.execute(query, (id, native))?;
+        // What an ended session still says must not send its agent back to it.
         let query = "UPDATE agent SET native_session_id = ?2
-                     WHERE agent_id = (SELECT agent_id FROM session WHERE session_id = ?1)";
+                     WHERE agent_id = (SELECT agent_id FROM session WHERE session_id = ?1 AND ended_at IS NULL)";
         self.execute(query, (id, native))
     }
 

@@ -192,6 +192,8 @@ async fn starts(met: &mut Met) {
         .await;
     met.meet(start(&boss), Code::AgentOrchestratorNeedsStructured).await;
     assert_eq!(met.bench.status(&boss).await, AgentStatus::Failed, "H-20");
+    let chief = met.insert("chief", |agent| agent.role = Role::Orchestrator).await;
+    met.meet(start(&chief), Code::McpDisabled).await;
 
     for code in START {
         let model = Some(code.as_str().to_owned());

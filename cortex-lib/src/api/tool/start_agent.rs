@@ -53,6 +53,7 @@ impl Command for StartAgent {
         Code::AgentStateConflict,
         Code::AgentStartCancelled,
         Code::AgentOrchestratorNeedsStructured,
+        Code::McpDisabled,
         Code::ProjectInvalidRoot,
         Code::ResourceLimitReached,
         Code::RuntimeNotFound,
