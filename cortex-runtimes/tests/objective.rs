@@ -99,10 +99,10 @@ async fn run(cortex: &Cortex, objective: CreateObjective) -> ObjectiveView {
         while events.next().await.unwrap().unwrap().kind != EventKind::ObjectiveEnded {}
         cortex.as_user().call(ListTasks {}).await.unwrap().objectives.pop().unwrap()
     };
-    match tokio::time::timeout(Duration::from_mins(2), ended).await {
-        Ok(objective) => objective,
-        Err(_) => panic!("it never ended: {:#?}", cortex.as_user().call(ListTasks {}).await),
-    }
+    let Ok(objective) = tokio::time::timeout(Duration::from_mins(2), ended).await else {
+        panic!("it never ended: {:#?}", cortex.as_user().call(ListTasks {}).await)
+    };
+    objective
 }
 
 async fn whole(cortex: &Cortex, objective: &ObjectiveView, key: &str) -> TaskView {
@@ -125,7 +125,7 @@ async fn stumbled_and_holds(cortex: &Cortex, objective: &ObjectiveView, stumble:
     let [first, second] = combine.attempts.as_slice() else { panic!("{combine:#?}") };
     assert_eq!(first.cause.as_deref(), Some("verification_failed"));
     let commands = first.verification.as_ref().unwrap().commands.as_ref().unwrap();
-    assert!(commands[0].output.contains("broken is there"), "{commands:?}");
+    assert!(commands.first().unwrap().output.contains("broken is there"), "{commands:?}");
     assert_eq!(second.cause, None);
     let agents: std::collections::BTreeSet<_> = objective
         .tasks
@@ -171,7 +171,7 @@ async fn programs_run_a_diamond() {
 
 async fn claude_code_runs_a_diamond() {
     let (data, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let broken = root.path().canonicalize().unwrap().join("broken");
+    let broken = fs_err::canonicalize(root.path()).unwrap().join("broken");
     let script = Script::new()
         .on(When::tool_result(""), Answer::text("LEFT-RESULT and RIGHT-RESULT"))
         .on(
