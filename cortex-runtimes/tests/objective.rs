@@ -1,7 +1,6 @@
 //! An objective on real agents, from the first task to the last: five tasks in a diamond on two agents.
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 #![expect(clippy::panic, reason = "a test may stop, with what it saw")]
-#![expect(clippy::indexing_slicing, reason = "a test may stop")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -100,12 +99,10 @@ async fn run(cortex: &Cortex, objective: CreateObjective) -> ObjectiveView {
         while events.next().await.unwrap().unwrap().kind != EventKind::ObjectiveEnded {}
         cortex.as_user().call(ListTasks {}).await.unwrap().objectives.pop().unwrap()
     };
-    match tokio::time::timeout(Duration::from_mins(2), ended).await {
-        Ok(objective) => objective,
-        Err(tokio::time::error::Elapsed { .. }) => {
-            panic!("it never ended: {:#?}", cortex.as_user().call(ListTasks {}).await)
-        }
-    }
+    let Ok(objective) = tokio::time::timeout(Duration::from_mins(2), ended).await else {
+        panic!("it never ended: {:#?}", cortex.as_user().call(ListTasks {}).await)
+    };
+    objective
 }
 
 async fn whole(cortex: &Cortex, objective: &ObjectiveView, key: &str) -> TaskView {
@@ -128,7 +125,7 @@ async fn stumbled_and_holds(cortex: &Cortex, objective: &ObjectiveView, stumble:
     let [first, second] = combine.attempts.as_slice() else { panic!("{combine:#?}") };
     assert_eq!(first.cause.as_deref(), Some("verification_failed"));
     let commands = first.verification.as_ref().unwrap().commands.as_ref().unwrap();
-    assert!(commands[0].output.contains("broken is there"), "{commands:?}");
+    assert!(commands.first().unwrap().output.contains("broken is there"), "{commands:?}");
     assert_eq!(second.cause, None);
     let agents: std::collections::BTreeSet<_> = objective
         .tasks
