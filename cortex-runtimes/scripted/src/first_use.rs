@@ -103,12 +103,15 @@ fn hash(pins: &str) -> String {
     hash.iter().take(8).fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
 }
 
-/// The target folder that this test was built into: the nearest one above it that cargo marked.
+/// The target folder that this test was built into: the nearest one above it that cargo uses as one. It marks only
+/// those that it makes itself, and notes what it knows of the compiler in all.
 fn target_dir() -> Result<PathBuf, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     program
         .ancestors()
-        .find(|folder| folder.join("CACHEDIR.TAG").is_file())
+        .find(|folder| {
+            [".rustc_info.json", "CACHEDIR.TAG"].iter().any(|name| folder.join(name).is_file())
+        })
         .map(Path::to_owned)
         .ok_or_else(|| format!("{} lies in no target folder of cargo", program.display()))
 }
