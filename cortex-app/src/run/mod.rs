@@ -19,8 +19,8 @@ mod words;
 use std::collections::BTreeMap;
 
 use cortex_lib::api::view::{ObjectiveView, TaskView};
-use cortex_lib::domain::schedule::{WaitReason, Waiting};
 use cortex_lib::domain::task::{BlockCause, TaskStatus};
+use cortex_lib::domain::waiting::{WaitReason, Waiting};
 use cortex_lib::error::{Code, Error, Result};
 
 pub(crate) use ending::Ending;

@@ -1,7 +1,7 @@
 //! The model on states that a test writes down.
 
-use cortex_lib::domain::schedule::{NotEligible, NotEligibleReason, WaitReason, Waiting};
-use cortex_lib::domain::schedule::{WaitingForAgents, WaitingForTasks};
+use cortex_lib::domain::waiting::{NotEligible, NotEligibleReason, WaitReason, Waiting};
+use cortex_lib::domain::waiting::{WaitingForAgents, WaitingForTasks};
 use cortex_lib::port::OutputKind;
 use serde_json::{Value, json};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cortex_lib::api::view::{ObjectiveView, TaskView};
-use cortex_lib::domain::schedule::{NotEligibleReason, WaitReason, Waiting, WaitingForTasks};
 use cortex_lib::domain::task::Evidence;
+use cortex_lib::domain::waiting::{NotEligibleReason, WaitReason, Waiting, WaitingForTasks};
 use cortex_lib::ids::{AgentId, TaskId};
 use cortex_lib::time::Timestamp;
 

@@ -22,5 +22,6 @@ pub mod text;
 pub mod turn;
 pub mod usage;
 pub mod verification;
+pub mod waiting;
 
 pub use machine::{Machine, Refusal, Step};

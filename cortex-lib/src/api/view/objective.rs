@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::task::{Detail, TaskView};
 use crate::domain::objective::{FlowState, ObjectiveStatus, PausePolicy, status};
-use crate::domain::schedule::Waiting;
+use crate::domain::waiting::Waiting;
 use crate::error::Result;
 use crate::ids::{ObjectiveId, ProjectId, TaskId};
 use crate::settings::Settings;

@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::attempt::AttemptView;
 use crate::domain::plan::{Requirement, TaskType};
-use crate::domain::schedule::{Priority, Waiting};
+use crate::domain::schedule::Priority;
 use crate::domain::task::TaskStatus;
 use crate::domain::text::head_and_tail;
+use crate::domain::waiting::Waiting;
 use crate::error::Result;
 use crate::ids::{AgentId, ObjectiveId, ProjectId, TaskId};
 use crate::limits::{LISTED_RESULT_BYTES_MAX, TASK_TIMEOUT_SECS};
