@@ -20,7 +20,9 @@ const TOKEN_EVERY: Duration = Duration::from_secs(1);
 /// How long a core is meant to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// For one command: agents that ran before stay down, because they would only be started to be stopped,
+    /// For one command that looks or decides: nothing is begun that would only be ended with it.
+    Glance,
+    /// For one run: agents that ran before stay down, because they would only be started to be stopped,
     /// and no endpoint is served.
     Brief,
     /// Until it is told to stop: agents that ran before are started again and the endpoint is served, as
@@ -71,6 +73,9 @@ pub async fn open(
     let mut settings = config.settings();
     settings.agents.restore_on_open &= life == Life::Long;
     let mut builder = Cortex::builder(data_dir).settings(settings);
+    if life == Life::Glance {
+        builder = builder.at_rest();
+    }
     let runtimes = config.runtimes(extra)?;
     for runtime in runtimes {
         builder = builder.runtime(runtime);
@@ -82,7 +87,7 @@ pub async fn open(
             tracing::info!("no MCP: mcp.enabled is false");
             Endpoint::Off
         }
-        Life::Brief => Endpoint::Off,
+        Life::Glance | Life::Brief => Endpoint::Off,
     };
     let local = local::serve(&cortex)
         .inspect_err(|error| {

@@ -57,7 +57,7 @@ impl Door {
     ///
     /// As [`open_with`](Self::open_with).
     pub async fn open(global: &Global) -> Result<Self> {
-        Self::open_with(global, Opening::of(Life::Brief)).await
+        Self::open_with(global, Opening::of(Life::Glance)).await
     }
 
     /// The core that serves the data directory, else one that is opened here as `opening` says.

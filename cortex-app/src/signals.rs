@@ -9,6 +9,9 @@ pub struct StopRequests {
     interrupt: tokio::signal::unix::Signal,
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
+    /// The terminal was closed.
+    #[cfg(unix)]
+    hangup: tokio::signal::unix::Signal,
     #[cfg(windows)]
     interrupt: tokio::signal::windows::CtrlC,
     #[cfg(windows)]
@@ -27,6 +30,7 @@ impl StopRequests {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt()).map_err(deaf)?,
             terminate: signal(SignalKind::terminate()).map_err(deaf)?,
+            hangup: signal(SignalKind::hangup()).map_err(deaf)?,
         })
     }
 
@@ -42,6 +46,17 @@ impl StopRequests {
     }
 
     /// Waits for the next one.
+    #[cfg(unix)]
+    pub async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = self.hangup.recv() => {}
+        }
+    }
+
+    /// Waits for the next one.
+    #[cfg(windows)]
     pub async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

@@ -374,6 +374,18 @@ fn a_served_core_that_lacks_the_runtimes_of_the_file_is_told_how_to_get_them() {
 }
 
 #[test]
+fn a_served_core_with_another_program_of_that_name_is_not_used() {
+    let scene = Scene::of("echo done", &VERIFIED);
+    let commands = json!({ "agent": { "argv": ["sh", "-c", "echo something else"] } });
+    let core =
+        scene.serve(&json!({ "mcp": { "enabled": false }, "runtimes": { "commands": commands } }));
+    scene.run(&[]).ended(1).told("no program agent like the file's").told("--data-dir");
+    assert!(!scene.path("project").exists(), "nothing was done");
+    signal(&core, "-HUP");
+    end(core).ended(0);
+}
+
+#[test]
 fn a_run_whose_agents_were_stopped_says_what_starts_them() {
     let scene = Scene::of(WAITS, &VERIFIED);
     let commands = json!({ "agent": { "argv": ["sh", "-c", WAITS] } });

@@ -30,6 +30,7 @@ impl Cortex {
             settings: Settings::default(),
             runtimes: Vec::new(),
             env: Arc::new(SystemEnv::new()),
+            at_rest: false,
         }
     }
 
@@ -112,6 +113,7 @@ pub struct Builder {
     settings: Settings,
     runtimes: Vec<Arc<dyn Runtime>>,
     env: Arc<dyn Env>,
+    at_rest: bool,
 }
 
 impl Builder {
@@ -130,6 +132,13 @@ impl Builder {
     /// Where time and randomness come from. Default: this machine.
     pub fn env(mut self, env: Arc<dyn Env>) -> Self {
         self.env = env;
+        self
+    }
+
+    /// Opens a core that only answers: it begins no verification and brings no agent back by itself. For a program
+    /// that looks or decides and goes away again; what is owed waits for a core that stays. Default: it works.
+    pub fn at_rest(mut self) -> Self {
+        self.at_rest = true;
         self
     }
 
@@ -166,7 +175,8 @@ impl Builder {
         let runtimes =
             self.runtimes.into_iter().map(|runtime| (runtime.info().id.clone(), runtime)).collect();
         let closing = store.clone();
-        let parts = Parts { env: self.env, store, settings: self.settings, runtimes, host };
+        let (env, settings, at_rest) = (self.env, self.settings, self.at_rest);
+        let parts = Parts { env, store, settings, runtimes, host, at_rest };
         match Core::start(parts).await {
             Ok(core) => Ok(Cortex { core, dir: self.data_dir }),
             Err(error) => {

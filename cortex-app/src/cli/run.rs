@@ -81,6 +81,10 @@ impl Run {
                 return Error::new(Code::Defect, message).into();
             }
         };
+        let data_dir = match global.data_dir() {
+            Ok(data_dir) => data_dir,
+            Err(error) => return error.into(),
+        };
         let opening =
             Opening { life: Life::Brief, extra: file.runtimes.clone(), rules: self.rules() };
         let door = match Door::open_with(global, opening).await {
@@ -90,7 +94,8 @@ impl Run {
         if door.is_there() && !self.allow.is_empty() {
             return allowed_elsewhere().into();
         }
-        let outcome = run::run(&door, &file, &self.wishes(global), show, stops.next()).await;
+        let outcome =
+            run::run(&door, &file, &self.wishes(global, data_dir), show, stops.next()).await;
         close(door, show, stops, &outcome.ending).await;
         outcome
     }
@@ -107,7 +112,7 @@ impl Run {
         self.allow.iter().map(rule).collect()
     }
 
-    fn wishes(&self, global: &Global) -> Wishes {
+    fn wishes(&self, global: &Global, data_dir: PathBuf) -> Wishes {
         let beginning = match (self.resume, self.anew) {
             (true, _) => Beginning::Resume,
             (false, true) => Beginning::Anew,
@@ -117,7 +122,7 @@ impl Run {
         let allow = self.allow.iter().map(|tool| ("--allow", tool.as_str()));
         let options: Vec<_> = runtime.chain(allow).collect();
         let hints = Hints::new(&self.file, global.data_dir.as_deref(), &options);
-        Wishes { approve_unverified: self.approve_unverified, beginning, hints }
+        Wishes { approve_unverified: self.approve_unverified, beginning, hints, data_dir }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use console::measure_text_width;
-use cortex_lib::error::{Code, Error, Result};
+use cortex_lib::error::{Code, Error, Kind, Result};
 use serde::Serialize;
 
 /// Where results go: standard output, as text or as JSON.
@@ -74,7 +74,9 @@ fn failure(error: &Error) -> String {
     };
     text.push_str("\n  next: ");
     text.push_str(error.remediation());
-    if let Some(id) = error.correlation_id() {
+    // What a caller can mend is in no log file at its usual level.
+    let logged = matches!(error.code().kind(), Kind::Internal | Kind::RuntimeError);
+    if let Some(id) = error.correlation_id().filter(|_| logged) {
         text.push_str("\n  in the log: ");
         text.push_str(id.as_str());
     }

@@ -18,6 +18,8 @@ mod words;
 
 use std::collections::BTreeMap;
 
+use std::path::PathBuf;
+
 use cortex_lib::api::view::{ObjectiveView, TaskView};
 use cortex_lib::domain::task::{BlockCause, TaskStatus};
 use cortex_lib::domain::waiting::{WaitReason, Waiting};
@@ -42,6 +44,8 @@ pub(crate) struct Wishes {
     pub(crate) beginning: Beginning,
     /// What a person is told to do next.
     pub(crate) hints: Hints,
+    /// Where the core keeps its data, and its configuration.
+    pub(crate) data_dir: PathBuf,
 }
 
 /// How a run begins.
@@ -157,7 +161,7 @@ async fn attempt(
 }
 
 async fn begin(door: &Door, file: &ObjectiveFile, wishes: &Wishes, show: &mut Show) -> Result<Way> {
-    start::check_runtimes(door, file).await?;
+    start::check_runtimes(door, file, &wishes.data_dir).await?;
     let mut earlier = None;
     if wishes.beginning == Beginning::Resume {
         let found = to_resume(door, file, &wishes.hints, show).await?;

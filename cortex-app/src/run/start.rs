@@ -16,7 +16,10 @@ use cortex_lib::ids::AgentId;
 use futures_util::future::join_all;
 use serde_json::json;
 
+use cortex_runtimes::CommandConfig;
+
 use super::file::{FileAgent, ObjectiveFile};
+use crate::config::Config;
 use crate::door::Door;
 
 /// The agents of a file, ready to work.
@@ -33,7 +36,14 @@ pub(crate) struct Crew {
 /// # Errors
 ///
 /// `runtime.not_found`.
-pub(crate) async fn check_runtimes(door: &Door, file: &ObjectiveFile) -> Result<()> {
+pub(crate) async fn check_runtimes(
+    door: &Door,
+    file: &ObjectiveFile,
+    data_dir: &Path,
+) -> Result<()> {
+    if door.is_there() {
+        check_programs(file, &Config::read(data_dir)?)?;
+    }
     let known: BTreeSet<_> =
         door.call(ListRuntimes {}).await?.runtimes.into_iter().map(|one| one.runtime_id).collect();
     for agent in &file.agents {
@@ -51,16 +61,44 @@ pub(crate) async fn check_runtimes(door: &Door, file: &ObjectiveFile) -> Result<
         );
         let error = Error::new(Code::RuntimeNotFound, message).with("runtime_id", id.as_str());
         return Err(match own {
-            // A core that another process serves took its runtimes from its configuration when it started.
-            Some(own) => error.remedy(format!(
-                "The core that serves this data directory does not know the file's runtimes. Stop it, use \
-                 another --data-dir, or add this to its config.json and start it again: {}",
-                json!({ "runtimes": { "commands": { &own.name: { "argv": own.argv, "env": own.env } } } })
-            )),
+            Some(own) => error.remedy(add_to_config(own)),
             None => error,
         });
     }
     Ok(())
+}
+
+/// Refuses a file whose programs a core of another process may know by the same names and other words: it would
+/// run something else than the file says.
+fn check_programs(file: &ObjectiveFile, config: &Config) -> Result<()> {
+    for own in &file.runtimes {
+        let used = |agent: &FileAgent| {
+            agent.runtime_id.as_str().strip_prefix("command:") == Some(&own.name)
+        };
+        let same = config
+            .runtimes
+            .commands
+            .get(&own.name)
+            .is_some_and(|known| (&known.argv, &known.env) == (&own.argv, &own.env));
+        if same || !file.agents.iter().any(used) {
+            continue;
+        }
+        let message = format!(
+            "a core serves this data directory, and config.json has no program {} like the file's",
+            own.name
+        );
+        return Err(Error::new(Code::RuntimeNotFound, message).remedy(add_to_config(own)));
+    }
+    Ok(())
+}
+
+/// A core that another process serves took its runtimes from its configuration when it started.
+fn add_to_config(own: &CommandConfig) -> String {
+    format!(
+        "The core that serves this data directory does not know the file's runtimes. Stop it, use \
+         another --data-dir, or add this to its config.json and start it again: {}",
+        json!({ "runtimes": { "commands": { &own.name: { "argv": own.argv, "env": own.env } } } })
+    )
 }
 
 /// The file's project, if it is registered.

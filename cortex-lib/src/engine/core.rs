@@ -56,6 +56,8 @@ pub(crate) struct Parts {
     pub(crate) settings: Settings,
     pub(crate) runtimes: BTreeMap<RuntimeId, Arc<dyn Runtime>>,
     pub(crate) host: Arc<dyn Host>,
+    /// Whether it only answers and begins nothing by itself.
+    pub(crate) at_rest: bool,
 }
 
 struct Inner {
@@ -139,7 +141,7 @@ impl Core {
 
     /// Starts the agents again that were meant to run. One that cannot start does not stop the others.
     async fn restore_agents(&self) -> Result<()> {
-        if !self.settings().agents.restore_on_open {
+        if self.is_at_rest() || !self.settings().agents.restore_on_open {
             return Ok(());
         }
         for agent in self.store().read(|tx| tx.agents_to_restore())? {
@@ -184,6 +186,11 @@ impl Core {
             self.set_state(CoreState::Stopped);
         }
         closed
+    }
+
+    /// Whether it only answers and begins nothing by itself.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.inner.parts.at_rest
     }
 
     /// Its clock and randomness.

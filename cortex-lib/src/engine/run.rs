@@ -285,7 +285,8 @@ impl Engine {
                     .filter(|(job, begun)| matches!(job, Job::Verify(_)) && !begun.finished)
                     .count();
                 let max = self.core.settings().resources.max_verifications;
-                self.shutdown.is_none() && u32::try_from(running).is_ok_and(|running| running < max)
+                let room = u32::try_from(running).is_ok_and(|running| running < max);
+                room && self.shutdown.is_none() && !self.core.is_at_rest()
             }
             Job::Close(id) => {
                 self.begun.get(&Job::Open(id.clone())).is_none_or(|open| open.finished)

@@ -67,9 +67,20 @@ impl Engine {
             }
             Some(shutdown) if how == Stop::AtOnce => {
                 (shutdown.how, shutdown.interrupts_until) = (how, until);
+                self.end_what_closes_politely();
             }
             Some(_) => {}
         }
+    }
+
+    /// Sessions that were asked to close have their grace still; what runs in them does not get it any more.
+    fn end_what_closes_politely(&self) {
+        let markers: Vec<_> = self.live.keys().map(ToString::to_string).collect();
+        let host = std::sync::Arc::clone(self.core.host());
+        self.core.supervisor().spawn(async move {
+            let ended = host.sweep(markers).await;
+            tracing::info!(processes = ended, "ended what was closing politely");
+        });
     }
 
     /// One more look at how far the end has come.

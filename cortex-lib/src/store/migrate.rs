@@ -112,6 +112,7 @@ fn create(path: &Path, now: Timestamp) -> Result<()> {
             Ok(()) | Err(_) => {}
         }
     }
+    make_private(&draft).map_err(unusable)?;
     let mut conn = connect(&draft, OpenFlags::SQLITE_OPEN_CREATE)?;
     conn.pragma_update(None, "application_id", APPLICATION_ID).map_err(sql)?;
     migrate(&mut conn, 0)?;
@@ -124,6 +125,18 @@ fn create(path: &Path, now: Timestamp) -> Result<()> {
     conn.close().map_err(|(_, error)| sql(error))?;
     fs_err::rename(&draft, path).map_err(unusable)?;
     sync_folder(path).map_err(unusable)
+}
+
+/// Makes an empty file for its owner only. What `SQLite` puts beside it gets the same rights.
+fn make_private(path: &Path) -> std::io::Result<()> {
+    let mut options = fs_err::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use fs_err::os::unix::fs::OpenOptionsExt as _;
+        options.mode(0o600);
+    }
+    options.open(path).map(drop)
 }
 
 /// Makes a rename survive a power cut.

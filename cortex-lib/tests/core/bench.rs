@@ -46,6 +46,7 @@ pub struct Setup {
     pub verification: bool,
     pub epoch: i64,
     pub seed: u64,
+    pub at_rest: bool,
     pub faults: Arc<dyn Faults>,
     pub dir: Arc<TempDir>,
 }
@@ -61,6 +62,7 @@ impl Setup {
             verification: false,
             epoch: EPOCH,
             seed: 7,
+            at_rest: false,
             faults: Arc::new(NoFaults),
             dir: Arc::new(TempDir::new().unwrap()),
         }
@@ -109,6 +111,9 @@ impl Setup {
         let path = self.dir.path().join("cortex.db");
         let store = Store::open_inline(&path, options, Arc::clone(&self.faults)).unwrap();
         let mut builder = Cortex::builder(self.dir.path()).settings(self.settings.clone()).env(env);
+        if self.at_rest {
+            builder = builder.at_rest();
+        }
         for runtime in runtimes {
             builder = builder.runtime(runtime);
         }

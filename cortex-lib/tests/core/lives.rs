@@ -205,6 +205,15 @@ fn a_verification_that_a_crash_cut_begins_anew() {
         (bench.project.clone(), id)
     });
     assert_eq!(setup.world.processes().len(), 2);
+    setup.at_rest = true;
+    life(async {
+        let bench = setup.reopen(&project).await;
+        pass(secs(600)).await;
+        assert_eq!(bench.task(&id).await.status, TaskStatus::Verifying);
+        assert_eq!(bench.world.verifications().len(), 1, "who only looks begins nothing");
+        bench.cortex.shutdown().await.unwrap();
+    });
+    setup.at_rest = false;
     life(async {
         let bench = setup.reopen(&project).await;
         let task = bench.until_task(&id, TaskStatus::Completed).await;

@@ -124,6 +124,10 @@ fn a_new_data_directory_is_for_its_owner_alone() {
     for path in [home.dir.path().to_owned(), home.dir.credentials_dir(), home.dir.logs_dir()] {
         assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o700);
     }
+    let store = home.open();
+    let path = home.dir.store_path();
+    assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
+    drop(store);
 }
 
 #[test]
