@@ -20,7 +20,7 @@ use cortex_lib::domain::verification::{Verification, VerificationCommand};
 use cortex_lib::ids::{ProjectId, RuntimeId};
 use cortex_lib::port::Runtime;
 use cortex_lib::settings::Retry;
-use cortex_lib::{Cortex, Settings};
+use cortex_lib::{Code, Cortex, Settings};
 use cortex_runtimes::{ClaudeCode, ClaudeCodeConfig, CommandConfig, CommandRuntime};
 use cortex_scripted::{
     Answer, CliHome, Script, ScriptedAnthropic, When, cases, cli, offline, suite,
@@ -35,7 +35,11 @@ fn main() -> ExitCode {
     if let Some(ended) = offline::enter() {
         return ended;
     }
-    suite::run(&cases![programs_run_a_diamond, claude_code_runs_a_diamond])
+    suite::run(&cases![
+        programs_run_a_diamond,
+        several_cores_live_in_one_process,
+        claude_code_runs_a_diamond
+    ])
 }
 
 /// Tries quickly; lets agents write and run commands.
@@ -149,14 +153,35 @@ case "$instruction" in
 esac
 "#;
 
+fn shell() -> Arc<CommandRuntime> {
+    let argv = ["sh", "-c", PROGRAM].map(Into::into).to_vec();
+    let config = CommandConfig { name: "shell".into(), argv, env: BTreeMap::new() };
+    Arc::new(CommandRuntime::new(config).unwrap())
+}
+
+async fn several_cores_live_in_one_process() {
+    let one = async || {
+        let (data, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let runtime = shell();
+        let id = runtime.info().id.clone();
+        let cortex = open(data.path(), runtime).await;
+        let again = Cortex::builder(data.path()).open().await.unwrap_err();
+        assert_eq!(again.code(), Code::DataDirInUse);
+        assert!(again.message().contains(&std::process::id().to_string()), "{again}");
+        let project_id = project(&cortex, root.path(), &id).await;
+        let objective = run(&cortex, diamond(project_id)).await;
+        assert_eq!(cortex.as_user().call(ListTasks {}).await.unwrap().objectives.len(), 1);
+        cortex.shutdown().await.unwrap();
+        objective.status
+    };
+    let ended = tokio::join!(one(), one(), one());
+    let completed = ObjectiveStatus::Completed;
+    assert_eq!(ended, (completed, completed, completed));
+}
+
 async fn programs_run_a_diamond() {
     let (data, root) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let config = CommandConfig {
-        name: "shell".into(),
-        argv: ["sh", "-c", PROGRAM].map(Into::into).to_vec(),
-        env: BTreeMap::new(),
-    };
-    let runtime = Arc::new(CommandRuntime::new(config).unwrap());
+    let runtime = shell();
     let id = runtime.info().id.clone();
     let cortex = open(data.path(), runtime).await;
     let project_id = project(&cortex, root.path(), &id).await;

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use cortex_examples::Shout;
 use cortex_lib::api::operator::AddProject;
 use cortex_lib::api::tool::{CreateAgent, CreateObjective, ListTasks, StartAgent};
-use cortex_lib::domain::{agent::Role, event::EventKind, plan::TaskSpec};
-use cortex_lib::ids::RuntimeId;
+use cortex_lib::domain::{event::EventKind, plan::TaskSpec};
 use cortex_lib::{Cortex, Settings};
 
 #[tokio::main]
@@ -26,32 +25,15 @@ async fn main() -> anyhow::Result<()> {
     let root = folder.join("project");
     let add = AddProject { name: "example".into(), root, verification: None };
     let project_id = user.call(add).await?.project.project_id;
-    let create = CreateAgent {
-        project_id: project_id.clone(),
-        name: "ada".into(),
-        runtime_id: RuntimeId::new(Shout::ID),
-        model: None,
-        role: Role::Worker,
-        instructions: None,
-        skills: false,
-    };
-    let agent_id = user.call(create).await?.agent.agent_id;
-    user.call(StartAgent { agent_id }).await?;
+    let ada = user.call(CreateAgent::new(&project_id, "ada", Shout::ID)).await?.agent;
+    user.call(StartAgent { agent_id: ada.agent_id }).await?;
 
     let mut events = cortex.events(Some(cortex.newest_event()?));
-    let task = |key: &str, description: &str, depends_on: &[&str]| TaskSpec {
-        key: key.into(),
-        description: description.into(),
-        depends_on: depends_on.iter().map(ToString::to_string).collect(),
-        ..TaskSpec::default()
-    };
-    let tasks = vec![task("greet", "hello", &[]), task("repeat", "once more:", &["greet"])];
+    let greet = TaskSpec::new("greet", "hello");
+    let repeat = TaskSpec::new("repeat", "once more:").after(["greet"]);
+    let tasks = vec![greet, repeat];
     user.call(CreateObjective { project_id, title: "Shout".into(), tasks }).await?;
-    while let Some(event) = events.next().await? {
-        if event.kind == EventKind::ObjectiveEnded {
-            break;
-        }
-    }
+    while events.next().await?.is_some_and(|event| event.kind != EventKind::ObjectiveEnded) {}
     for task in user.call(ListTasks {}).await?.objectives.iter().flat_map(|one| &one.tasks) {
         let result = task.result.as_ref().map_or("nothing", |result| &result.text);
         println!("{} is {} and returned:\n{result}\n", task.key, task.status.as_str());
