@@ -374,6 +374,21 @@ fn a_served_core_that_lacks_the_runtimes_of_the_file_is_told_how_to_get_them() {
 }
 
 #[test]
+fn whoever_follows_a_core_that_stops_is_told_how_to_go_on() {
+    let scene = Scene::of(WAITS, &VERIFIED);
+    let commands = json!({ "agent": { "argv": ["sh", "-c", WAITS] } });
+    let core =
+        scene.serve(&json!({ "mcp": { "enabled": false }, "runtimes": { "commands": commands } }));
+    let child = scene.start(&[]);
+    until("the agent", || scene.path("began").exists());
+    signal(&core, "-TERM");
+    end(core).ended(0);
+    end(child).ended(1).told("core.stopped").told("--resume");
+    std::fs::write(scene.path("go"), "").unwrap();
+    scene.run(&["--resume"]).ended(0);
+}
+
+#[test]
 fn a_served_core_with_another_program_of_that_name_is_not_used() {
     let scene = Scene::of("echo done", &VERIFIED);
     let commands = json!({ "agent": { "argv": ["sh", "-c", "echo something else"] } });

@@ -106,9 +106,22 @@ pub(crate) async fn run(
     };
     show.finish();
     match outcome {
-        Some(outcome) => outcome.unwrap_or_else(Outcome::from),
+        Some(outcome) => {
+            outcome.unwrap_or_else(|error| left_alone(error, door, &wishes.hints).into())
+        }
         None => interrupted(door, file, &wishes.hints).await,
     }
+}
+
+/// A core of another process may stop in the middle; what it ran is on disk.
+fn left_alone(error: Error, door: &Door, hints: &Hints) -> Error {
+    if !door.is_there() || error.code() != Code::CoreStopped {
+        return error;
+    }
+    let resume = hints.run(&["--resume"]);
+    error.remedy(format!(
+        "The core that ran it was in another process. This goes on with what is left: {resume}"
+    ))
 }
 
 async fn attempt(
