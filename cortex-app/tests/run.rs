@@ -116,6 +116,12 @@ impl Scene {
         child
     }
 
+    /// A core whose configuration has the program `agent`.
+    fn serve_program(&self, script: &str) -> Child {
+        let commands = json!({ "agent": { "argv": ["sh", "-c", script] } });
+        self.serve(&json!({ "mcp": { "enabled": false }, "runtimes": { "commands": commands } }))
+    }
+
     /// Processes of this test's agents that live: their environment names its folder.
     fn agents(&self) -> Vec<String> {
         let mark = format!("RUN_TEST_FOLDER={}", self.folder.path().display());
@@ -342,9 +348,7 @@ fn a_program_that_is_not_there_is_told_with_its_remedy() {
 #[test]
 fn a_served_core_goes_on_when_its_follower_leaves() {
     let scene = Scene::of(WAITS, &VERIFIED);
-    let commands = json!({ "agent": { "argv": ["sh", "-c", WAITS] } });
-    let core =
-        scene.serve(&json!({ "mcp": { "enabled": false }, "runtimes": { "commands": commands } }));
+    let core = scene.serve_program(WAITS);
     let child = scene.start(&[]);
     until("the agent", || scene.path("began").exists());
     signal(&child, "-INT");
@@ -376,9 +380,7 @@ fn a_served_core_that_lacks_the_runtimes_of_the_file_is_told_how_to_get_them() {
 #[test]
 fn whoever_follows_a_core_that_stops_is_told_how_to_go_on() {
     let scene = Scene::of(WAITS, &VERIFIED);
-    let commands = json!({ "agent": { "argv": ["sh", "-c", WAITS] } });
-    let core =
-        scene.serve(&json!({ "mcp": { "enabled": false }, "runtimes": { "commands": commands } }));
+    let core = scene.serve_program(WAITS);
     let child = scene.start(&[]);
     until("the agent", || scene.path("began").exists());
     signal(&core, "-TERM");
@@ -391,9 +393,7 @@ fn whoever_follows_a_core_that_stops_is_told_how_to_go_on() {
 #[test]
 fn a_served_core_with_another_program_of_that_name_is_not_used() {
     let scene = Scene::of("echo done", &VERIFIED);
-    let commands = json!({ "agent": { "argv": ["sh", "-c", "echo something else"] } });
-    let core =
-        scene.serve(&json!({ "mcp": { "enabled": false }, "runtimes": { "commands": commands } }));
+    let core = scene.serve_program("echo something else");
     scene.run(&[]).ended(1).told("no program agent like the file's").told("--data-dir");
     assert!(!scene.path("project").exists(), "nothing was done");
     signal(&core, "-HUP");
@@ -403,9 +403,7 @@ fn a_served_core_with_another_program_of_that_name_is_not_used() {
 #[test]
 fn a_run_whose_agents_were_stopped_says_what_starts_them() {
     let scene = Scene::of(WAITS, &VERIFIED);
-    let commands = json!({ "agent": { "argv": ["sh", "-c", WAITS] } });
-    let core =
-        scene.serve(&json!({ "mcp": { "enabled": false }, "runtimes": { "commands": commands } }));
+    let core = scene.serve_program(WAITS);
     let child = scene.start(&[]);
     until("the agent", || scene.path("began").exists());
     end(scene.program(&["agent", "stop", "ada"])).ended(0);
