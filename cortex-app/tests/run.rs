@@ -274,7 +274,9 @@ fn an_interrupted_run_leaves_no_process_and_goes_on() {
 
 #[test]
 fn a_second_interrupt_ends_even_an_agent_that_ignores_the_first() {
-    let scene = Scene::of(&format!("trap '' INT TERM\n{WAITS}"), &VERIFIED);
+    // Told politely, it takes the time that a polite end leaves it.
+    let late = r#"touch "$RUN_TEST_FOLDER/told"; (sleep 1.5; touch "$RUN_TEST_FOLDER/late") &"#;
+    let scene = Scene::of(&format!("trap '{late}' INT\ntrap '' TERM\n{WAITS}"), &VERIFIED);
     let mut child = scene.start(&[]);
     until("the agent", || scene.path("began").exists());
     signal(&child, "-INT");
@@ -283,9 +285,11 @@ fn a_second_interrupt_ends_even_an_agent_that_ignores_the_first() {
     while !said.contains("Stopping in order") {
         assert!(stderr.read_line(&mut said).unwrap() > 0, "{said}");
     }
+    until("the agent was told", || scene.path("told").exists());
     signal(&child, "-INT");
     end(child).ended(130);
     assert_eq!(scene.agents(), [""; 0]);
+    assert!(!scene.path("late").exists(), "the second interrupt did not wait for the first");
     std::fs::write(scene.path("go"), "").unwrap();
     // Whether the turn said that it was interrupted or was lost: it is tried again.
     scene.run(&["--resume"]).ended(0).told("only: started by ada again, attempt 2");
