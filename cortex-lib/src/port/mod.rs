@@ -7,6 +7,7 @@ mod runtime;
 mod scripted;
 mod session;
 mod verify;
+mod workspace;
 
 pub use host::Host;
 pub use runtime::{
@@ -19,3 +20,4 @@ pub use session::{
     TurnFailure, TurnOutcome,
 };
 pub use verify::{VerificationOutcome, VerificationRequest, Verifier};
+pub use workspace::{Change, ChangedFile, Git, Kept, Squash, Worktree};
