@@ -381,11 +381,11 @@ impl Machine for AgentState {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::domain::machine::walk;
 
-    fn inputs() -> Vec<AgentInput> {
+    pub(in crate::domain) fn inputs() -> Vec<AgentInput> {
         let mut all = vec![
             AgentInput::Stop,
             AgentInput::Pause,

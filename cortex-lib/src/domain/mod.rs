@@ -12,6 +12,8 @@ pub mod capability;
 pub mod event;
 pub mod graph;
 pub mod instruction;
+#[cfg(test)]
+mod lifecycles;
 pub mod machine;
 pub mod objective;
 pub mod plan;

@@ -406,7 +406,7 @@ impl Machine for TaskState {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::domain::machine::walk;
 
@@ -445,7 +445,7 @@ mod tests {
         AttemptEnd { outcome, retries_max: RETRIES_MAX, isolated: false, approve_unverified: false }
     }
 
-    fn inputs() -> Vec<TaskInput> {
+    pub(in crate::domain) fn inputs() -> Vec<TaskInput> {
         let mut all = vec![TaskInput::DependenciesMet, TaskInput::Approve, TaskInput::Retry];
         all.extend(
             [CancelCause::Asked, CancelCause::DependencyCancelled, CancelCause::DependencyFailed]

@@ -69,14 +69,17 @@ impl Machine for TurnState {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::domain::machine::walk;
 
+    pub(in crate::domain) fn inputs() -> Vec<TurnInput> {
+        vec![TurnInput::Accepted, TurnInput::Interrupt, TurnInput::Ended]
+    }
+
     #[test]
     fn the_turn_is_walked() {
-        let inputs = [TurnInput::Accepted, TurnInput::Interrupt, TurnInput::Ended];
-        let seen = walk(TurnState::Sending, &inputs, true, |_, _, _| ());
+        let seen = walk(TurnState::Sending, &inputs(), true, |_, _, _| ());
         assert_eq!(
             (seen.states.len(), seen.edges, seen.refusals),
             (4, 6, 2),
