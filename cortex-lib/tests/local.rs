@@ -74,6 +74,7 @@ async fn a_relative_path_is_refused() {
     assert_eq!(error.code(), Code::DataDirNotAbsolute);
 }
 
+/// S-132.
 #[tokio::test]
 async fn a_call_there_is_a_call_here() {
     let dir = TempDir::new().unwrap();

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::home::{Home, run};
 
+/// S-002.
 #[test]
 fn a_relative_data_directory_is_refused() {
     let home = Home::new();

@@ -32,6 +32,7 @@ async fn running(script: Script) -> (Bench, AgentId, TaskId) {
     (bench, agent, id)
 }
 
+/// S-135.
 #[tokio::test(start_paused = true)]
 async fn a_running_task_is_interrupted_and_its_agent_is_free() {
     let (bench, agent, id) = running(Script::new().interrupted_after(secs(4))).await;
@@ -49,6 +50,7 @@ async fn a_running_task_is_interrupted_and_its_agent_is_free() {
     assert_eq!(decision.reason.as_deref(), Some("not needed"));
 }
 
+/// S-140.
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_does_not_let_go_is_stopped_after_thirty_seconds() {
     let (bench, agent, id) = running(Script::new().deaf()).await;
@@ -61,6 +63,7 @@ async fn an_agent_that_does_not_let_go_is_stopped_after_thirty_seconds() {
     assert_eq!(bench.task(&id).await.attempts[0].status, AttemptStatus::Cancelled);
 }
 
+/// S-136.
 #[tokio::test(start_paused = true)]
 async fn an_agent_whose_runtime_cannot_interrupt_is_stopped_at_once() {
     let runtime = |runtime: cortex_lib::port::ScriptedRuntime| {
@@ -87,6 +90,7 @@ async fn an_answer_that_comes_after_the_cancellation_does_not_count() {
     assert_eq!(task.attempts[0].status, AttemptStatus::Cancelled);
 }
 
+/// S-134.
 #[tokio::test(start_paused = true)]
 async fn cancelling_takes_along_what_depends_on_it_and_nothing_else() {
     let runtime = |runtime: cortex_lib::port::ScriptedRuntime| runtime.turn(|_| Script::new());
@@ -122,6 +126,7 @@ async fn a_turn_that_was_never_sent_is_not_waited_for() {
     assert!(bench.world.interrupts().is_empty());
 }
 
+/// S-074.
 #[tokio::test(start_paused = true)]
 async fn stopping_a_busy_agent_gives_its_task_back() {
     let (bench, agent, id) = running(Script::new()).await;

@@ -16,6 +16,7 @@ async fn page(bench: &Bench, call: PollAgentEvents) -> AgentEvents {
     bench.call(call).await
 }
 
+/// S-076.
 #[tokio::test(start_paused = true)]
 async fn agent_events_tell_the_life_of_an_agent_and_its_turns_and_nothing_else() {
     let bench = Setup::new().open().await;
@@ -45,6 +46,7 @@ async fn agent_events_tell_the_life_of_an_agent_and_its_turns_and_nothing_else()
     assert_eq!((page.dropped, page.next_after), (0, bench.cortex.newest_event().unwrap()));
 }
 
+/// S-077.
 #[tokio::test(start_paused = true)]
 async fn pages_follow_each_other_without_a_gap() {
     let bench = Setup::new().open().await;
@@ -106,6 +108,7 @@ async fn a_poll_waits_for_the_first_event_and_no_longer() {
     assert!(began.elapsed() >= secs(4) && began.elapsed() < secs(5), "{:?}", began.elapsed());
 }
 
+/// S-078.
 #[tokio::test(start_paused = true)]
 async fn what_the_log_no_longer_holds_is_counted() {
     let bench = Setup::new().settings(|settings| settings.events.kept = 20).open().await;

@@ -21,6 +21,7 @@ async fn twice<C: Command<Output: PartialEq + std::fmt::Debug> + Clone>(bench: &
     assert_eq!(bench.cortex.newest_event().unwrap(), seen, "{} left a trace", C::NAME);
 }
 
+/// S-058, S-063, S-070, S-073.
 #[tokio::test(start_paused = true)]
 async fn asking_an_agent_for_the_same_thing_again_changes_nothing() {
     let bench = Setup::new().runtime(|r| r.turn(|_| Script::new().deaf())).open().await;
@@ -37,6 +38,7 @@ async fn asking_an_agent_for_the_same_thing_again_changes_nothing() {
     twice(&bench, StopAgent { agent_id }).await;
 }
 
+/// S-169, S-172.
 #[tokio::test(start_paused = true)]
 async fn deciding_the_same_again_is_recorded_once() {
     let runtime = |r: cortex_lib::port::ScriptedRuntime| {
@@ -72,6 +74,7 @@ async fn deciding_the_same_again_is_recorded_once() {
     assert_eq!(bench.refuse(cancel).await.code(), Code::TaskStateConflict, "S-137");
 }
 
+/// S-137.
 #[tokio::test(start_paused = true)]
 async fn cancelling_twice_is_one_decision() {
     let bench = Setup::new().open().await;

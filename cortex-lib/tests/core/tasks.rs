@@ -19,6 +19,7 @@ fn key_of(instruction: &str) -> String {
     instruction.trim_start_matches("Do ").split('.').next().unwrap_or_default().to_owned()
 }
 
+/// S-091, S-093, S-094.
 #[tokio::test(start_paused = true)]
 async fn a_diamond_of_tasks_runs_in_order_and_passes_its_results_on() {
     let bench = Setup::new()
@@ -97,6 +98,7 @@ async fn a_failure_is_tried_again_after_a_growing_wait_and_tells_why() {
     assert!(listed[0].ended_at.is_some());
 }
 
+/// S-165, S-166.
 #[tokio::test(start_paused = true)]
 async fn a_result_without_verification_waits_for_a_person() {
     let bench = Setup::new().open().await;
@@ -111,6 +113,7 @@ async fn a_result_without_verification_waits_for_a_person() {
     assert_eq!((result.text.as_str(), result.evidence), ("done", Evidence::Approved));
 }
 
+/// S-167.
 #[tokio::test(start_paused = true)]
 async fn a_refused_turn_waits_for_a_person() {
     let bench = Setup::new()
@@ -126,6 +129,7 @@ async fn a_refused_turn_waits_for_a_person() {
     assert_eq!(error.code(), Code::TaskStateConflict, "S-167: there is no result to approve");
 }
 
+/// S-170, S-171.
 #[tokio::test(start_paused = true)]
 async fn after_a_retry_that_a_person_asked_for_a_failure_blocks() {
     let bench = Setup::new()
