@@ -121,6 +121,7 @@ fn obedient(runtime: ScriptedRuntime) -> ScriptedRuntime {
         })
 }
 
+/// S-068, S-071, S-235.
 #[tokio::test(start_paused = true)]
 async fn every_declared_code_can_be_met() {
     let plain = ScriptedRuntime::new("plain").capabilities([Capability::StructuredSession]);

@@ -49,6 +49,7 @@ async fn the_list_is_the_catalogue() {
     }
 }
 
+/// S-263.
 #[tokio::test]
 async fn the_user_sees_these_tools_in_this_order() {
     let served = Served::open().await;
