@@ -128,3 +128,28 @@ async fn what_the_log_no_longer_holds_is_counted() {
     // Created, started; per restart: stopping, stopped, starting, ready.
     assert_eq!(seen, 3 + 30 * 4, "H-40: nothing is lost uncounted");
 }
+
+/// S-079: also when the clock is set back between two lives.
+#[test]
+fn numbers_of_events_only_increase() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().start_paused(true).build().unwrap()
+    };
+    let mut setup = Setup::new();
+    let (project, last) = runtime().block_on(async {
+        let bench = setup.open().await;
+        bench.agent("a").await;
+        let last = bench.cortex.newest_event().unwrap();
+        bench.cortex.shutdown().await.unwrap();
+        (bench.project.clone(), last)
+    });
+    setup.epoch -= 365 * 86_400_000;
+    runtime().block_on(async {
+        let bench = setup.reopen(&project).await;
+        bench.agent("b").await;
+        let events = bench.agent_events().await;
+        assert!(events.windows(2).all(|two| two[0].seq < two[1].seq));
+        assert!(events.last().unwrap().seq > last);
+    });
+}

@@ -13,7 +13,8 @@ use list::SECTIONS;
 use scan::{Shown, shown_in};
 
 /// Where tests of the whole project are.
-const PACKAGES: [&str; 4] = ["cortex-lib", "cortex-runtimes", "cortex-app", "examples"];
+const PACKAGES: [&str; 5] =
+    ["cortex-lib", "cortex-runtimes", "cortex-runtimes/scripted", "cortex-app", "examples"];
 
 struct Section {
     title: &'static str,

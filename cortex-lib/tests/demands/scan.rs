@@ -61,9 +61,9 @@ fn mentions(file: &str, text: &str) -> Vec<Shown> {
             let shown = waiting.drain(..).map(|id| (id, name.clone()));
             all.extend(shown.filter(|_| counts));
             current = Some(name);
-        } else if let Some((_, comment)) = line.split_once("//") {
+        } else if line.contains("S-") {
             let test = current.clone().filter(|_| counts);
-            all.extend(test.iter().flat_map(|test| numbers(comment).map(|id| (id, test.clone()))));
+            all.extend(test.iter().flat_map(|test| numbers(line).map(|id| (id, test.clone()))));
         } else if !line.starts_with("#[") {
             waiting.clear();
         }
