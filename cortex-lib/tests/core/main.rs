@@ -9,6 +9,7 @@ mod edges;
 mod events;
 mod lives;
 mod once;
+mod proposals;
 mod refusals;
 mod tasks;
 mod turns;
