@@ -133,7 +133,6 @@ fn typed(text: &str) -> Result<ProposedPlan> {
         let path = error.path().to_string();
         let path = if path == "." { String::new() } else { repeated(&path) };
         let message = head_and_tail(&error.into_inner().to_string(), REPEATED_BYTES_MAX).text;
-        // Without a field it is about the whole: "the planner's answer: missing field `title`".
         let message = if path.is_empty() { format!("does not hold: {message}") } else { message };
         invalid(vec![Problem::new(path, message)])
     })
@@ -203,6 +202,7 @@ mod tests {
         (Code::PlannerInvalidPlan, vec![path.to_owned()])
     }
 
+    /// S-106
     #[test]
     fn a_plan_is_read_whole() {
         let text = json!({ "title": "o", "summary": "s", "tasks": [
@@ -292,6 +292,7 @@ mod tests {
         }
     }
 
+    /// S-103, S-116
     #[test]
     fn a_field_of_another_type_or_length_is_named() {
         for (pointer, value, path) in [
@@ -319,7 +320,7 @@ mod tests {
         assert!(read(&text, Asked::Proposal).is_ok(), "characters count, not bytes");
         let text = changed(|plan| drop(plan["tasks"][0].as_object_mut().unwrap().remove("title")));
         let error = read(&text, Asked::Proposal).unwrap_err();
-        assert_eq!(error.code(), Code::PlannerInvalidPlan, "S-116");
+        assert_eq!(error.code(), Code::PlannerInvalidPlan, "a task has a title");
         assert!(error.message().starts_with("tasks[0]: missing field `title`"), "{error}");
         let twice = r#"{"title": "a", "title": "b", "tasks": []}"#;
         assert_eq!(refusal(twice).0, Code::PlannerInvalidPlan, "which one counts?");

@@ -9,6 +9,7 @@ mod edges;
 mod events;
 mod lives;
 mod once;
+mod proposal_races;
 mod proposals;
 mod refusals;
 mod tasks;
