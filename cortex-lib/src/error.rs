@@ -76,6 +76,8 @@ codes! {
     InvalidArguments = "validation.invalid_arguments", InvalidArgument, "Correct the named fields and call again.";
     /// The tasks of an objective break a rule.
     InvalidObjective = "validation.invalid_objective", InvalidArgument, "Correct the named fields and call again.";
+    /// A task of a proposed plan has an estimate that is not small, medium or large.
+    InvalidProposal = "validation.invalid_proposal", InvalidArgument, "Propose again; nothing was kept.";
     /// No tool has this name.
     ToolNotFound = "tool.not_found", NotFound, "List the tools and use one of their names.";
     /// The caller may not use this.
@@ -168,6 +170,18 @@ codes! {
     TaskStateConflict = "task.state_conflict", StateConflict, "Look at the task's status and do what it allows.";
     /// What was said belongs to an attempt that is over.
     AttemptStale = "attempt.stale", StateConflict, "Nothing to do: a newer attempt counts.";
+
+    /// The planner's answer is not exactly one plan of the fields that it may choose.
+    PlannerInvalidPlan = "planner.invalid_plan", RuntimeError, "Ask again, or say more exactly what you want; nothing was kept.";
+
+    /// No such proposal, or it is too old to be kept.
+    ProposalNotFound = "proposal.not_found", NotFound, "List the proposals and use one of their ids.";
+    /// A newer revision took the proposal's place.
+    ProposalSuperseded = "proposal.superseded", StateConflict, "Look at the named revision and decide about that one.";
+    /// The proposal was approved or rejected before.
+    ProposalAlreadyDecided = "proposal.already_decided", StateConflict, "Nothing to do; propose anew for another plan.";
+    /// As many proposals wait for a decision as may.
+    ProposalTooManyPending = "proposal.too_many_pending", StateConflict, "Approve or reject some of those that wait; list_proposals shows them.";
 
     /// The endpoint's port is taken.
     McpPortInUse = "mcp.port_in_use", StateConflict, "Set another mcp.port in config.json, or stop what listens there.";
@@ -305,10 +319,23 @@ impl Error {
             problems.truncate(PROBLEMS_MAX);
             problems.push(Problem::new("", format!("{more} more problems are not listed")));
         }
-        let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        let mut error = Self::new(code, message);
+        let mut error = Self::new(code, listed(&problems));
         error.0.problems = problems;
         error
+    }
+
+    /// The same, when the wrong fields are inside the field `outer` of what the caller gave.
+    #[must_use]
+    pub fn inside(mut self, outer: &str) -> Self {
+        let inner = &mut self.0;
+        if inner.problems.is_empty() {
+            return self;
+        }
+        for problem in inner.problems.iter_mut().filter(|problem| !problem.path.is_empty()) {
+            problem.path = format!("{outer}.{}", problem.path);
+        }
+        inner.message = listed(&inner.problems);
+        self
     }
 
     /// Says more exactly what to do next.
@@ -406,6 +433,10 @@ impl Error {
     }
 }
 
+fn listed(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.0.message, self.0.code)
@@ -437,6 +468,18 @@ mod tests {
             assert!(code.as_str().split('.').count() == 2, "{code}");
             assert!(code.remedy().ends_with('.') && code.meaning().ends_with('.'), "{code}");
         }
+    }
+
+    #[test]
+    fn fields_inside_a_field_are_named_by_the_whole_path() {
+        let many = (0..30).map(|at| Problem::new(format!("tasks[{at}]"), "is wrong")).collect();
+        let error = Error::invalid(Code::InvalidObjective, many).inside("plan");
+        assert_eq!(error.problems().len(), PROBLEMS_MAX + 1);
+        assert_eq!(error.problems()[0].path, "plan.tasks[0]");
+        assert_eq!(error.problems()[PROBLEMS_MAX].path, "", "how many more is about no field");
+        assert!(error.message().starts_with("plan.tasks[0]: is wrong; "), "{error}");
+        let other = Error::new(Code::ProjectNotFound, "there is no project p");
+        assert_eq!(other.clone().inside("plan"), other);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::machine::{Machine, walk};
-use super::{agent, attempt, objective, task, turn};
+use super::{agent, attempt, objective, proposal, task, turn};
 
 /// A lifecycle as the page tells it.
 struct Page {
@@ -191,7 +191,20 @@ fn pages() -> Vec<Page> {
         inputs: ("TurnInput", source),
         drawn: Drawn::of(&turn::TurnState::Sending, &turn::tests::inputs(), true, variant),
     };
-    vec![flow, task, attempt, agent, turn]
+    let source = include_str!("proposal.rs");
+    let proposal = Page {
+        title: "Proposal",
+        about: "One revision of a proposed plan. It is decided once; an edit is a new revision.",
+        states: ("ProposalState", source),
+        inputs: ("ProposalInput", source),
+        drawn: Drawn::of(
+            &proposal::ProposalState::Pending,
+            &proposal::tests::inputs(),
+            true,
+            variant,
+        ),
+    };
+    vec![flow, task, attempt, agent, turn, proposal]
 }
 
 #[test]

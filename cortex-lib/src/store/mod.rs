@@ -27,6 +27,7 @@ mod handle;
 mod migrate;
 mod objective;
 mod project;
+mod proposal;
 mod reader;
 mod session;
 mod task;
@@ -49,6 +50,7 @@ pub use self::attempt::{
 pub use self::data_dir::DataDir;
 pub use self::event_log::Event;
 pub use self::feed::Feed;
+pub use self::proposal::Resolution;
 pub use self::task::{Decision, DecisionKind, Reassignment, TaskFailure, TaskResult};
 
 /// Declares what only tests see from outside.
@@ -75,6 +77,7 @@ for_tests!(
     self::handle::StoreOptions,
     self::objective::Objective,
     self::project::Project,
+    self::proposal::Proposal,
     self::task::HoldRow,
     self::task::Task,
     self::timer::Timer,

@@ -9,6 +9,8 @@ mod edges;
 mod events;
 mod lives;
 mod once;
+mod proposal_races;
+mod proposals;
 mod reading;
 mod refusals;
 mod tasks;
