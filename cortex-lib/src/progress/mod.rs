@@ -7,8 +7,10 @@
 mod agents;
 mod attempts;
 mod board;
+mod flow;
 mod objectives;
 mod projects;
+mod reassignments;
 mod recovery;
 mod tasks;
 mod turns;

@@ -1,6 +1,7 @@
 //! The tools, one file each, called by the tool's name.
 
 pub mod approve_task;
+pub mod cancel_objective;
 pub mod cancel_task;
 pub mod create_agent;
 pub mod create_objective;
@@ -11,7 +12,10 @@ pub mod list_agents;
 pub mod list_projects;
 pub mod list_runtimes;
 pub mod list_tasks;
+pub mod pause_objective;
 pub mod poll_agent_events;
+pub mod reassign_task;
+pub mod resume_objective;
 pub mod retry_task;
 pub mod send_message;
 pub mod start_agent;
@@ -19,6 +23,7 @@ pub mod stop_agent;
 pub mod update_agent;
 
 pub use approve_task::ApproveTask;
+pub use cancel_objective::CancelObjective;
 pub use cancel_task::CancelTask;
 pub use create_agent::CreateAgent;
 pub use create_objective::CreateObjective;
@@ -29,7 +34,10 @@ pub use list_agents::ListAgents;
 pub use list_projects::ListProjects;
 pub use list_runtimes::ListRuntimes;
 pub use list_tasks::ListTasks;
+pub use pause_objective::PauseObjective;
 pub use poll_agent_events::PollAgentEvents;
+pub use reassign_task::ReassignTask;
+pub use resume_objective::ResumeObjective;
 pub use retry_task::RetryTask;
 pub use send_message::SendMessage;
 pub use start_agent::StartAgent;
