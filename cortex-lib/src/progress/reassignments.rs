@@ -31,12 +31,12 @@ impl WriteTx<'_> {
         capabilities: &BTreeMap<RuntimeId, BTreeSet<Capability>>,
     ) -> Result<Task> {
         let mut task = self.task(id)?;
-        if let Some(agent) = to {
-            self.check_may_run(&task, agent, capabilities)?;
-        }
         let about = decided.execution_id.as_ref();
         if task.pinned.as_ref() == to && is_recorded(&task, to, about) {
             return Ok(task);
+        }
+        if let Some(agent) = to {
+            self.check_may_run(&task, agent, capabilities)?;
         }
         let last = self.last_attempt(id)?;
         check_is_last(&task, about, last.as_ref().map(|attempt| &attempt.id))?;

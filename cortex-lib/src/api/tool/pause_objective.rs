@@ -35,12 +35,10 @@ impl Command for PauseObjective {
     const ERRORS: &'static [Code] = &[Code::ObjectiveNotFound, Code::ObjectiveStateConflict];
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
-        let (id, settings, policy) =
-            (self.objective_id.clone(), cx.core().settings(), self.policy);
+        let (id, settings, policy) = (self.objective_id.clone(), cx.core().settings(), self.policy);
         let decided = Decided { by: "user".to_owned(), reason: self.reason, execution_id: None };
-        let pause = move |tx: &mut WriteTx<'_>| {
-            tx.pause_objective(&id, policy, &decided, &settings)
-        };
+        let pause =
+            move |tx: &mut WriteTx<'_>| tx.pause_objective(&id, policy, &decided, &settings);
         cx.core().store().write(pause).await?;
         cx.objective_reply(&self.objective_id)
     }

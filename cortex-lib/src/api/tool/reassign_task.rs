@@ -46,9 +46,8 @@ impl Command for ReassignTask {
         let to = self.to_agent_id;
         let decided =
             Decided { by: "user".to_owned(), reason: self.reason, execution_id: self.execution_id };
-        let reassign = move |tx: &mut WriteTx<'_>| {
-            tx.reassign_task(&id, to.as_ref(), &decided, &capabilities)
-        };
+        let reassign =
+            move |tx: &mut WriteTx<'_>| tx.reassign_task(&id, to.as_ref(), &decided, &capabilities);
         cx.core().store().write(reassign).await?;
         cx.task_reply(&self.task_id)
     }
