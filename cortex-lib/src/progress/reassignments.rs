@@ -111,11 +111,9 @@ fn check_waits(task: &Task, last: Option<&Attempt>) -> Result<()> {
             return Err(conflict(format!("task {key} is {}: it does not wait", status.as_str())));
         }
     }
-    match last.filter(|attempt| !attempt.state.is_over()) {
-        None => Ok(()),
-        Some(_) => {
-            let message = format!("the last attempt of task {} still lets go", task.spec.key);
-            Err(conflict(message).remedy("Ask again when it has ended: at most 30 s later."))
-        }
+    if last.is_none_or(|attempt| attempt.state.is_over()) {
+        return Ok(());
     }
+    let message = format!("the last attempt of task {} still lets go", task.spec.key);
+    Err(conflict(message).remedy("Ask again when it has ended: at most 30 s later."))
 }

@@ -178,14 +178,15 @@ async fn make(bench: &Bench, id: &AgentId, call: Call) -> String {
 async fn told(bench: &Bench, id: &AgentId, seen: u64) -> String {
     let mut told: Vec<String> = Vec::new();
     for event in bench.told_after(seen) {
-        let word = |field: &str| event.data[field].as_str().unwrap_or_default().to_owned();
+        let field = |name: &str| event.data.get(name).cloned().unwrap_or_default();
+        let word = |name: &str| field(name).as_str().unwrap_or_default().to_owned();
         match event.kind {
             EventKind::AgentStateChanged => told.push(format!(">{}", word("to"))),
             EventKind::AgentUpdated => told.push("updated".to_owned()),
             EventKind::AgentRemoved => told.push("removed".to_owned()),
             EventKind::SessionTurnCompleted => told.push("turn done".to_owned()),
             EventKind::SessionTurnFailed => told.push(format!("turn {}", word("cause"))),
-            EventKind::AttemptChanged if event.data["ended"] == true => {
+            EventKind::AttemptChanged if field("ended") == true => {
                 told.push(format!("attempt {} {}", word("status"), word("cause")));
             }
             _ => {}

@@ -209,9 +209,12 @@ fn cancel_all(id: &ObjectiveId) -> CancelObjective {
 async fn cancelling_an_objective_ends_everything_that_has_not_ended() {
     let bench = Setup::new()
         .runtime(|runtime| {
-            runtime.turn(|turn| match turn.instruction.contains("runs") {
-                true => Script::new().interrupted_after(secs(4)),
-                false => Script::new().answer("done"),
+            runtime.turn(|turn| {
+                if turn.instruction.contains("Do runs") {
+                    Script::new().interrupted_after(secs(4))
+                } else {
+                    Script::new().answer("done")
+                }
             })
         })
         .open()

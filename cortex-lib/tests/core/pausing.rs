@@ -68,15 +68,15 @@ async fn doing(script: Script) -> Bench {
 async fn running(bench: &Bench, task: TaskSpec) -> (AgentId, ObjectiveId, TaskId) {
     let agent = bench.ready("a").await;
     let objective = bench.objective(vec![task]).await;
-    let id = objective.tasks[0].task_id.clone();
+    let id = only(&objective).task_id.clone();
     bench.until_turns(1).await;
     bench.until_task(&id, TaskStatus::Running).await;
     (agent, objective.objective_id, id)
 }
 
 fn only(objective: &ObjectiveView) -> &TaskView {
-    let [task] = objective.tasks.as_slice() else { panic!("{:?}", objective.tasks) };
-    task
+    assert_eq!(objective.tasks.len(), 1);
+    objective.tasks.first().unwrap()
 }
 
 /// S-143, S-144, S-146, S-152

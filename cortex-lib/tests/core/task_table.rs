@@ -93,7 +93,7 @@ async fn place(bench: Bench, at: At) -> Placed {
     }
     let tried = TaskSpec { max_retries: Some(0), ..spec("x", after) };
     let objective = bench.objective(vec![rest, tried]).await;
-    let task = objective.tasks[1].task_id.clone();
+    let task = objective.tasks.last().unwrap().task_id.clone();
     let status = match at {
         At::Created => TaskStatus::Created,
         At::Ready => TaskStatus::Ready,
@@ -275,9 +275,12 @@ fn core_crash() {
 async fn retried(until: TaskStatus) -> (Placed, RetryTask) {
     let setup = Setup::new()
         .runtime(|runtime| {
-            runtime.turn(|turn| match turn.instruction.contains("log in") {
-                true => Script::new().wait(secs(20)).answer("done"),
-                false => Script::new().fail(Cause::Refused, "log in"),
+            runtime.turn(|turn| {
+                if turn.instruction.contains("log in") {
+                    Script::new().wait(secs(20)).answer("done")
+                } else {
+                    Script::new().fail(Cause::Refused, "log in")
+                }
             })
         })
         .host(|host| host.verify(|_| Verdict::Pass(secs(100))));
@@ -285,12 +288,12 @@ async fn retried(until: TaskStatus) -> (Placed, RetryTask) {
     let other = bench.agent("other").await;
     let agent = bench.ready("a").await;
     let objective = bench.objective(vec![spec("x", &[])]).await;
-    let task = objective.tasks[0].task_id.clone();
+    let task = objective.tasks.first().unwrap().task_id.clone();
     let blocked = bench.until_task(&task, TaskStatus::Blocked).await;
     if until == TaskStatus::Ready {
         bench.call(PauseAgent { agent_id: agent }).await;
     }
-    let execution_id = Some(blocked.attempts[0].execution_id.clone());
+    let execution_id = blocked.attempts.first().map(|attempt| attempt.execution_id.clone());
     let retry = RetryTask { task_id: task.clone(), execution_id, reason: None };
     bench.call(retry.clone()).await;
     bench.until_task(&task, until).await;
