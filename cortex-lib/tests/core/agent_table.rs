@@ -228,6 +228,7 @@ const TURN_IN_PROGRESS: &str = "runtime.turn_in_progress";
 
 // Each row: CREATED, STARTING, READY, READY with a turn, BUSY, PAUSED, STOPPING, STOPPED, FAILED, CRASHED.
 
+/// S-055, S-058, S-059
 #[tokio::test(start_paused = true)]
 async fn start() {
     // The one that failed fails again: its runtime is as it was.
@@ -241,6 +242,7 @@ async fn start() {
     assert_eq!(bench.cortex.newest_event().unwrap(), seen);
 }
 
+/// S-073, S-074, S-075
 #[tokio::test(start_paused = true)]
 async fn stop() {
     let turn = ">STOPPING turn interrupted >STOPPED";
@@ -248,18 +250,21 @@ async fn stop() {
     row(Call::Stop, ["=", STOPS, STOPS, turn, busy, STOPS, "=", "=", "=", "="]).await;
 }
 
+/// S-051, S-052
 #[tokio::test(start_paused = true)]
 async fn update() {
     let ok = "updated";
     row(Call::Update, [ok, "x", "x", "x", "x", "x", "x", ok, ok, ok]).await;
 }
 
+/// S-064, S-065, S-068
 #[tokio::test(start_paused = true)]
 async fn send_message() {
     let cells = ["x", "x", "+turn", TURN_IN_PROGRESS, "x", "x", "x", "x", "x", "x"];
     row(Call::Send, cells).await;
 }
 
+/// S-065, S-069, S-072
 #[tokio::test(start_paused = true)]
 async fn interrupt() {
     let ends = "turn interrupted";

@@ -231,7 +231,10 @@ async fn the_same_move_again_is_no_error_whatever_came_since() {
     assert_eq!((again.status, again.reassignments.len()), (TaskStatus::Running, 1));
     assert_eq!(bench.call(to(&id, Some(&new))).await.task.reassignments.len(), 1);
 
-    // Another move is another matter.
+    // A move that names another attempt, or another agent, is another matter.
+    let made_up = Some(AttemptId::new("made-up"));
+    let error = bench.refuse(ReassignTask { execution_id: made_up, ..call.clone() }).await;
+    assert_eq!(error.code(), Code::TaskStateConflict);
     let error = bench.refuse(ReassignTask { to_agent_id: None, ..call }).await;
     assert_eq!(error.code(), Code::TaskStateConflict);
 }

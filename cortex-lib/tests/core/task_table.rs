@@ -312,6 +312,23 @@ async fn a_retry_that_is_recorded_is_no_second_one_wherever_its_task_is() {
     }
 }
 
+/// S-168, S-172
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_is_not_the_tasks_last_one_decides_nothing() {
+    let one = Placed::at(At::Blocked).await;
+    let foreign = one.bench.task(&one.task).await.attempts.remove(0).execution_id;
+    let none_yet = one.objective.tasks.first().unwrap().task_id.clone();
+    let bench = &one.bench;
+    for task_id in [none_yet, one.bench.one_task(spec("another", &[])).await] {
+        let (execution_id, reason) = (Some(foreign.clone()), None);
+        let retry = RetryTask { task_id: task_id.clone(), execution_id, reason };
+        assert_eq!(bench.refuse(retry).await.code(), Code::TaskStateConflict);
+        let (execution_id, reason) = (Some(foreign.clone()), None);
+        let approve = ApproveTask { task_id, execution_id, reason };
+        assert_eq!(bench.refuse(approve).await.code(), Code::TaskStateConflict);
+    }
+}
+
 /// S-169
 #[tokio::test(start_paused = true)]
 async fn an_approval_that_is_recorded_is_no_second_one() {

@@ -309,6 +309,12 @@ async fn unverified_results_complete_where_the_settings_say_so() {
     assert_eq!(task.result.unwrap().evidence, Evidence::None, "H-43");
     let decision = &task.decisions[0];
     assert_eq!((decision.decision, decision.by.as_str()), (DecisionKind::Approved, "automatic"));
+    let told = bench.told_after(0);
+    let told = told.iter().find(|event| event.kind == EventKind::TaskDecided).unwrap();
+    assert_eq!(
+        (&told.data["by"], &told.data["decision"]),
+        (&json!("automatic"), &json!("approved"))
+    );
 }
 
 #[tokio::test(start_paused = true)]
