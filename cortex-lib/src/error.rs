@@ -166,6 +166,8 @@ codes! {
     TaskDependencyCycle = "task.dependency_cycle", InvalidArgument, "Remove one dependency of the named cycle.";
     /// No such task, or not the caller's.
     TaskNotFound = "task.not_found", NotFound, "List the tasks and use one of their ids.";
+    /// The agent cannot run this task.
+    TaskAgentNotEligible = "task.agent_not_eligible", InvalidArgument, "Name a structured worker of the task's project whose runtime has what the task requires, or leave to_agent_id out.";
     /// The task is in a state that forbids this.
     TaskStateConflict = "task.state_conflict", StateConflict, "Look at the task's status and do what it allows.";
     /// What was said belongs to an attempt that is over.

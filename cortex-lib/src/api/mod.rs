@@ -25,7 +25,7 @@ pub use cx::{Catalogue, Cx, Granted};
 pub use reply::{AgentReply, ObjectiveReply, ProjectReply, ProposalReply, TaskReply};
 
 /// Every tool, in the order in which callers see them.
-pub static TOOLS: [ToolDef; 21] = [
+pub static TOOLS: [ToolDef; 25] = [
     ToolDef::of::<tool::ListProjects>(),
     ToolDef::of::<tool::ListRuntimes>(),
     ToolDef::of::<tool::ListAgents>(),
@@ -45,6 +45,10 @@ pub static TOOLS: [ToolDef; 21] = [
     ToolDef::of::<tool::ListTasks>(),
     ToolDef::of::<tool::GetTaskStatus>(),
     ToolDef::of::<tool::CancelTask>(),
+    ToolDef::of::<tool::CancelObjective>(),
+    ToolDef::of::<tool::PauseObjective>(),
+    ToolDef::of::<tool::ResumeObjective>(),
+    ToolDef::of::<tool::ReassignTask>(),
     ToolDef::of::<tool::ApproveTask>(),
     ToolDef::of::<tool::RetryTask>(),
 ];

@@ -79,12 +79,20 @@ events! {
     ProposalRejected = "proposal.rejected", Person;
     /// An objective was made, with its tasks.
     ObjectiveCreated = "objective.created", Person;
-    /// The flow or the status of an objective changed.
-    ObjectiveChanged = "objective.changed", Person;
+    /// An objective was paused, or its pause was made stricter: none of its tasks starts.
+    ObjectivePaused = "objective.paused", Person;
+    /// A pause is over: a person resumed the objective, or its last task ended.
+    ObjectiveResumed = "objective.resumed", Person;
+    /// A person cancelled what was left of an objective.
+    ObjectiveCancelled = "objective.cancelled", Person;
     /// All tasks of an objective have ended.
     ObjectiveEnded = "objective.ended", Person;
     /// A task went from one state to another.
     TaskChanged = "task.changed", Person;
+    /// A decision about a task was recorded: it was approved, retried, cancelled or integrated.
+    TaskDecided = "task.decided", Person;
+    /// A task was moved to another agent, or to none.
+    TaskReassigned = "task.reassigned", Person;
     /// An attempt went from one state to another.
     AttemptChanged = "attempt.changed", Person;
     /// The verification of an attempt ended.

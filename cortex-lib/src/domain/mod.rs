@@ -11,6 +11,7 @@ pub mod attempt;
 pub mod capability;
 pub mod event;
 pub mod graph;
+pub mod hold;
 pub mod instruction;
 #[cfg(test)]
 mod lifecycles;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::agent::{AgentStatus, Interaction, Role};
 use super::capability::Capability;
+use super::hold::Hold;
 use super::objective::PausePolicy;
 use super::task::{BlockCause, TaskStatus};
 use super::waiting::{
@@ -46,17 +47,6 @@ pub enum Priority {
     Urgent,
 }
 
-/// Why a task is held back for a while.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum Hold {
-    /// Its last attempt failed.
-    Backoff,
-    /// The quota of the runtime is used up.
-    RateLimited,
-}
-
 /// What the scheduler has to know of a task that has not ended.
 #[derive(Clone, Debug)]
 pub struct TaskCard {
@@ -84,7 +74,7 @@ pub struct TaskCard {
     pub pinned: Option<AgentId>,
     /// The files it claims: globs relative to the project's root. None: no claim.
     pub paths: Vec<String>,
-    /// Not before this point, and why.
+    /// Not before this point, and why. A hold whose clock a pause stopped is none: the pause itself holds.
     pub hold: Option<(Timestamp, Hold)>,
     /// The class of the failure that holds it back.
     pub hold_cause: Option<String>,

@@ -240,6 +240,8 @@ pub enum TaskInput {
     Assign(AttemptId),
     /// The attempt's turn has a result; verification begins.
     Verify(AttemptId),
+    /// A pause ends the attempt: the task may run again once that has let go and the pause is over.
+    Interrupt(AttemptId),
     /// The attempt is over.
     AttemptOver(AttemptId, AttemptEnd),
     /// A person accepts the result of its last attempt.
@@ -321,7 +323,7 @@ impl TaskState {
                 self.retry_or(end.retries_max, exhausted)
             }
 
-            // A person's decision costs nothing: the pause holds it back, the resume lets it run again.
+            // A person's decision costs nothing (S-147): the resume lets it run again.
             Outcome::Cancelled(EndReason::ObjectivePaused) => self.with(Phase::Ready),
             Outcome::Cancelled(
                 EndReason::AgentStopped
@@ -361,9 +363,13 @@ impl Machine for TaskState {
             {
                 self.after(end)
             }
-            // Its attempt lets go only now; the task was cancelled before.
-            (Phase::Cancelled(_), I::AttemptOver(..) | I::Verify(_)) => return Ok(Step::Stay),
-            (_, I::AttemptOver(..) | I::Verify(_)) => return Err(Refusal::Stale),
+            (Phase::Running(current), I::Interrupt(attempt)) if *current == attempt => {
+                self.with(Phase::Ready)
+            }
+            // Its attempt lets go only now; the task was cancelled, or given back by a pause, before.
+            (Phase::Cancelled(_), I::AttemptOver(..) | I::Verify(_))
+            | (Phase::Ready, I::AttemptOver(..)) => return Ok(Step::Stay),
+            (_, I::AttemptOver(..) | I::Verify(_) | I::Interrupt(_)) => return Err(Refusal::Stale),
 
             (Phase::Blocked(cause), I::Approve) if cause.is_approvable() => {
                 self.with(Phase::Completed(Evidence::Approved))
@@ -452,7 +458,11 @@ pub(super) mod tests {
                 .map(TaskInput::Cancel),
         );
         for id in ["1", "2"].map(AttemptId::new) {
-            all.extend([TaskInput::Assign(id.clone()), TaskInput::Verify(id.clone())]);
+            all.extend([
+                TaskInput::Assign(id.clone()),
+                TaskInput::Verify(id.clone()),
+                TaskInput::Interrupt(id.clone()),
+            ]);
             for outcome in outcomes() {
                 all.push(TaskInput::AttemptOver(id.clone(), end(outcome)));
                 all.push(TaskInput::AttemptOver(
@@ -496,7 +506,7 @@ pub(super) mod tests {
         });
         assert_eq!(
             (seen.states.len(), seen.edges),
-            (667, 9508),
+            (667, 9580),
             "the lifecycle changed: is that meant?"
         );
     }
@@ -530,9 +540,10 @@ pub(super) mod tests {
             ),
             (TaskInput::Retry, "x x x x READY READY x x x"),
             (TaskInput::Approve, "x x x x COMPLETED x x x x"),
-            (lost(false), "x x BLOCKED BLOCKED x x x x ="),
-            (lost(true), "x x READY READY x x x x ="),
-            (paused, "x x READY READY x x x x ="),
+            (TaskInput::Interrupt(attempt.clone()), "x x READY x x x x x x"),
+            (lost(false), "x = BLOCKED BLOCKED x x x x ="),
+            (lost(true), "x = READY READY x x x x ="),
+            (paused, "x = READY READY x x x x ="),
         ];
         for (input, row) in table {
             let seen: Vec<_> = phases

@@ -14,9 +14,10 @@ use super::run::{Begun, Engine, stale_is_fine};
 use super::shutdown::close_within;
 use super::wake::{Done, Job, Wake};
 use crate::domain::agent::{Interaction, Role};
-use crate::domain::attempt::{AttemptInput, Cause};
+use crate::domain::attempt::{AttemptInput, Cause, EndReason};
 use crate::domain::capability::Capability;
 use crate::domain::instruction::{self, DependencyResult};
+use crate::domain::objective::FlowState;
 use crate::domain::task::TaskStatus;
 use crate::domain::verification::CommandReport;
 use crate::error::{Code, Error, Result};
@@ -178,11 +179,16 @@ impl Engine {
     }
 
     fn send_turn(&self, id: &AttemptId) -> Result<Outcome> {
-        let (attempt, instruction) = self.core.store().read(|tx| {
+        let (attempt, instruction, flow) = self.core.store().read(|tx| {
             let attempt = tx.attempt(id)?.ok_or_else(gone)?;
             let instruction = instruction_of(tx, &attempt)?;
-            Ok((attempt, instruction))
+            let flow = tx.objective(&tx.task(&attempt.task_id)?.objective_id)?.flow;
+            Ok((attempt, instruction, flow))
         })?;
+        // A pause that drains lets turns end, and this one has not begun.
+        if flow != FlowState::Running {
+            return Ok(Box::pin(async { Done::HeldBack }));
+        }
         if !self.core.host().is_folder(&attempt.workspace.path) {
             let message = format!("the folder {} is not there", attempt.workspace.path.display());
             return Err(Error::new(Code::ProjectInvalidRoot, message));
@@ -254,6 +260,10 @@ impl Engine {
             }
             (Job::Close(id), Done::Closed | Done::Cancelled) => self.closed(id).await,
             (Job::SendTurn(id), Done::Sent(sent)) => self.turn_sent(id, sent).await,
+            (Job::SendTurn(id), Done::HeldBack) => {
+                let paused = AttemptInput::End(EndReason::ObjectivePaused);
+                self.tell_attempt(id, paused, AttemptReport::default()).await
+            }
             (Job::InterruptTurn(id), Done::Interrupted(Err(error))) => {
                 self.not_interrupted(id, &error).await
             }

@@ -9,8 +9,9 @@ use super::turns::TurnOver;
 use crate::domain::agent::AgentInput;
 use crate::domain::attempt::{AttemptInput, AttemptState, Cause, EndReason, Outcome};
 use crate::domain::event::EventKind;
+use crate::domain::hold::{Hold, HoldEnd};
+use crate::domain::objective::FlowState;
 use crate::domain::retry::backoff;
-use crate::domain::schedule::Hold;
 use crate::domain::task::{AttemptEnd, Evidence, Phase, TaskInput};
 use crate::domain::text::{head_and_tail, reason};
 use crate::domain::usage::Usage;
@@ -128,9 +129,12 @@ impl WriteTx<'_> {
         }
         match attempt.state {
             AttemptState::Starting | AttemptState::Running | AttemptState::Halting(_) => {}
-            AttemptState::Ending(_) => {
+            AttemptState::Ending(reason) => {
                 let due = self.steady().after(RELEASE_GRACE);
                 self.set_timer(&Timer::AttemptGrace(id.clone()), due)?;
+                if reason == EndReason::ObjectivePaused {
+                    self.step_task(&task.id, TaskInput::Interrupt(id.clone()), |_| ())?;
+                }
             }
             // The core ends the sessions itself, and wants the agents back at its next start.
             AttemptState::Killing(EndReason::CoreStopping) => {}
@@ -168,6 +172,7 @@ impl WriteTx<'_> {
             self.env().roll(sides)
         });
         let (now, steady) = (self.now(), self.steady());
+        let paused = self.objective(&task.objective_id)?.flow != FlowState::Running;
         let over = TaskInput::AttemptOver(attempt.id.clone(), end);
         let (task, changed) = self.step_task(&task.id, over, |task| match task.state.phase {
             Phase::Completed(evidence) => {
@@ -176,12 +181,23 @@ impl WriteTx<'_> {
                     task.decisions.push(automatic_approval(attempt, now));
                 }
             }
-            Phase::Ready => task.hold = hold_for(attempt, outcome, steady, wait),
+            Phase::Ready => {
+                let hold = hold_for(attempt, outcome, steady, wait);
+                task.hold = hold.map(|hold| if paused { hold.paused(steady) } else { hold });
+            }
             Phase::Blocked(cause) => task.failure = Some(failure_of(cause.as_str(), attempt, true)),
             Phase::Failed(cause) => task.failure = Some(failure_of(cause.as_str(), attempt, false)),
             Phase::Created | Phase::Running(_) | Phase::Verifying(_) | Phase::Cancelled(_) => {}
         })?;
-        if changed { self.task_moved(&task, settings) } else { Ok(()) }
+        if !changed {
+            return Ok(());
+        }
+        if let (Phase::Completed(Evidence::None), Some(decision)) =
+            (&task.state.phase, task.decisions.last())
+        {
+            self.tell_decision(&task, decision)?;
+        }
+        self.task_moved(&task, settings)
     }
 
     fn tell_attempt_turn_over(
@@ -308,7 +324,7 @@ fn hold_for(
     };
     Some(HoldRow {
         hold,
-        until,
+        until: HoldEnd::At(until),
         cause: cause.as_str().to_owned(),
         runtime_id: attempt.runtime_id.clone(),
     })

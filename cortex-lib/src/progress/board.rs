@@ -102,7 +102,7 @@ fn task_card(
         isolated: task.spec.isolated(),
         pinned: task.pinned.clone(),
         paths: task.spec.paths.clone(),
-        hold: task.hold.as_ref().map(|hold| (hold.until, hold.hold)),
+        hold: task.hold.as_ref().and_then(|hold| Some((hold.until.at()?, hold.hold))),
         hold_cause: task.hold.as_ref().map(|hold| hold.cause.clone()),
         hold_runtime: task.hold.as_ref().map(|hold| hold.runtime_id.clone()),
         paused: match objective.flow {

@@ -7,9 +7,11 @@
 mod agents;
 mod attempts;
 mod board;
+mod flow;
 mod objectives;
 mod projects;
 mod proposals;
+mod reassignments;
 mod recovery;
 mod tasks;
 mod turns;

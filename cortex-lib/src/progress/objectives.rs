@@ -9,7 +9,7 @@ use crate::domain::plan::{self, TaskSpec};
 use crate::domain::task::{TaskInput, TaskState};
 use crate::error::Result;
 use crate::ids::{AgentId, ObjectiveId, ProjectId, ProposalId, RuntimeId, TaskId};
-use crate::store::{Objective, Task, WriteTx};
+use crate::store::{Agent, Objective, Task, WriteTx};
 
 /// A plan that is to become work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,22 +123,31 @@ impl WriteTx<'_> {
         else {
             return Some(format!("there is no agent {agent_id} in the project"));
         };
-        if agent.role == Role::Orchestrator {
-            return Some(format!("agent {} is an orchestrator and never runs tasks", agent.name));
-        }
-        if agent.interaction == Interaction::Terminal {
-            return Some(format!("agent {} is in terminal mode and has no turns", agent.name));
-        }
-        let has = capabilities.get(&agent.runtime_id).cloned().unwrap_or_default();
-        let missing: Vec<_> =
-            task.capabilities().difference(&has).map(|capability| capability.as_str()).collect();
-        (!missing.is_empty()).then(|| {
-            format!(
-                "agent {} runs on {}, which lacks {}",
-                agent.name,
-                agent.runtime_id,
-                missing.join(", ")
-            )
-        })
+        not_a_worker_for(&agent, task, capabilities)
     }
+}
+
+/// Why an agent can never run a task of its project, as both are now (H-33).
+pub(super) fn not_a_worker_for(
+    agent: &Agent,
+    task: &TaskSpec,
+    capabilities: &BTreeMap<RuntimeId, BTreeSet<Capability>>,
+) -> Option<String> {
+    if agent.role == Role::Orchestrator {
+        return Some(format!("agent {} is an orchestrator and never runs tasks", agent.name));
+    }
+    if agent.interaction == Interaction::Terminal {
+        return Some(format!("agent {} is in terminal mode and has no turns", agent.name));
+    }
+    let has = capabilities.get(&agent.runtime_id).cloned().unwrap_or_default();
+    let missing: Vec<_> =
+        task.capabilities().difference(&has).map(|capability| capability.as_str()).collect();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "agent {} runs on {}, which lacks {}",
+            agent.name,
+            agent.runtime_id,
+            missing.join(", ")
+        )
+    })
 }

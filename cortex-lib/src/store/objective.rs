@@ -127,15 +127,22 @@ impl WriteTx<'_> {
         )
     }
 
-    /// The one door of an objective's flow. Returns whether it changed.
+    /// The one door of an objective's flow. Returns whether something was decided: then, and only then, the
+    /// generation is raised (S-151).
     pub(crate) fn step_objective(
         &mut self,
         id: &ObjectiveId,
         input: FlowInput,
         by: &str,
+        reason: Option<&str>,
     ) -> Result<(Objective, bool)> {
         let mut objective = self.objective(id)?;
-        let Ok(Step::To(next)) = objective.flow.step(input) else { return Ok((objective, false)) };
+        let next = match objective.flow.step(input) {
+            Ok(Step::To(next)) => next,
+            // A flow that runs stays as it is; its tasks do not.
+            Ok(Step::Stay) if input == FlowInput::Cancel => objective.flow,
+            Ok(Step::Stay) | Err(_) => return Ok((objective, false)),
+        };
         objective.flow = next;
         objective.generation = objective.generation.saturating_add(1);
         (objective.changed_at, objective.changed_by) = (self.now(), by.to_owned());
@@ -144,8 +151,15 @@ impl WriteTx<'_> {
             query,
             (id, Json(objective.flow), objective.generation, objective.changed_at, by),
         )?;
-        let data = json!({ "flow": objective.flow, "generation": objective.generation, "by": by });
-        self.tell_objective(EventKind::ObjectiveChanged, &objective, data)?;
+        let kind = match input {
+            FlowInput::Pause(_) => EventKind::ObjectivePaused,
+            FlowInput::Resume | FlowInput::Ended => EventKind::ObjectiveResumed,
+            FlowInput::Cancel => EventKind::ObjectiveCancelled,
+        };
+        let data = json!({
+            "flow": objective.flow, "generation": objective.generation, "by": by, "reason": reason,
+        });
+        self.tell_objective(kind, &objective, data)?;
         Ok((objective, true))
     }
 

@@ -4,18 +4,19 @@ use std::collections::BTreeSet;
 
 use cortex_lib::api::operator::PauseAgent;
 use cortex_lib::api::tool::{
-    ApproveTask, CancelTask, CreateAgent, CreateObjective, GetAgentStatus, GetTaskStatus,
-    InterruptAgent, ListAgents, ListProposals, PollAgentEvents, RetryTask, SendMessage, StartAgent,
-    StopAgent, UpdateAgent,
+    ApproveTask, CancelObjective, CancelTask, CreateAgent, CreateObjective, GetAgentStatus,
+    GetTaskStatus, InterruptAgent, ListAgents, ListProposals, PauseObjective, PollAgentEvents,
+    ReassignTask, ResumeObjective, RetryTask, SendMessage, StartAgent, StopAgent, UpdateAgent,
 };
 use cortex_lib::api::{Command, TOOLS};
 use cortex_lib::domain::agent::{AgentState, AgentStatus, Interaction, Role, Wanted};
 use cortex_lib::domain::capability::Capability;
+use cortex_lib::domain::objective::PausePolicy;
 use cortex_lib::domain::proposed::ProposedPlan;
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::domain::usage::Usage;
 use cortex_lib::error::{Code, Error};
-use cortex_lib::ids::{AgentId, ProjectId, ProposalId, RuntimeId, TaskId};
+use cortex_lib::ids::{AgentId, ObjectiveId, ProjectId, ProposalId, RuntimeId, TaskId};
 use cortex_lib::port::{Opening, Script, ScriptedRuntime};
 use cortex_lib::store::Agent;
 
@@ -137,6 +138,8 @@ async fn every_declared_code_can_be_met() {
     turns(&mut met).await;
     tasks(&mut met).await;
     proposals(&mut met).await;
+    flows(&mut met).await;
+    moves(&mut met).await;
 
     let declared: BTreeSet<_> =
         TOOLS.iter().flat_map(|tool| tool.errors.iter().map(|code| (tool.name, *code))).collect();
@@ -320,4 +323,39 @@ async fn proposals(met: &mut Met) {
     let gone = proposed::of_a_removed_project(&met.bench).await;
     met.meet(edit(&gone, plan("q")), Code::ProjectNotFound).await;
     met.meet(approve(&gone), Code::ProjectNotFound).await;
+}
+
+/// S-139, S-153
+async fn flows(met: &mut Met) {
+    let pause = |id: &ObjectiveId| PauseObjective {
+        objective_id: id.clone(),
+        policy: PausePolicy::Drain,
+        reason: None,
+    };
+    let none = ObjectiveId::new("none");
+    met.meet(pause(&none), Code::ObjectiveNotFound).await;
+    met.meet(ResumeObjective { objective_id: none.clone() }, Code::ObjectiveNotFound).await;
+    let cancel = CancelObjective { objective_id: none, reason: None };
+    met.meet(cancel, Code::ObjectiveNotFound).await;
+    let ended = met.bench.objective(vec![spec("x", &[])]).await.objective_id;
+    met.bench.call(CancelObjective { objective_id: ended.clone(), reason: None }).await;
+    met.meet(pause(&ended), Code::ObjectiveStateConflict).await;
+}
+
+/// S-164
+async fn moves(met: &mut Met) {
+    let reassign = |task: &TaskId, agent: &AgentId| ReassignTask {
+        task_id: task.clone(),
+        to_agent_id: Some(agent.clone()),
+        execution_id: None,
+        reason: None,
+    };
+    let worker = met.bench.agent("mover").await;
+    met.meet(reassign(&TaskId::new("none"), &worker), Code::TaskNotFound).await;
+    let id = met.bench.one_task(spec("x", &[])).await;
+    met.meet(reassign(&id, &AgentId::new("nobody")), Code::AgentNotFound).await;
+    let terminal = met.insert("screen", |agent| agent.interaction = Interaction::Terminal).await;
+    met.meet(reassign(&id, &terminal), Code::TaskAgentNotEligible).await;
+    met.bench.call(CancelTask { task_id: id.clone(), reason: None }).await;
+    met.meet(reassign(&id, &worker), Code::TaskStateConflict).await;
 }

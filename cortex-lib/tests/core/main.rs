@@ -1,6 +1,7 @@
 //! What the core does, seen through its public doors: real rules, real store, scripted agents, no real time.
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 
+mod agent_table;
 mod agents;
 mod bench;
 mod cancelling;
@@ -9,10 +10,13 @@ mod edges;
 mod events;
 mod lives;
 mod once;
+mod pausing;
 mod proposal_races;
 mod proposals;
 mod reading;
+mod reassigning;
 mod refusals;
+mod task_table;
 mod tasks;
 mod turns;
 mod verifying;

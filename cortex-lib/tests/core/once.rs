@@ -2,10 +2,12 @@
 
 use cortex_lib::api::operator::{PauseAgent, ResumeAgent};
 use cortex_lib::api::tool::{
-    ApproveTask, CancelTask, InterruptAgent, RetryTask, StartAgent, StopAgent,
+    ApproveTask, CancelObjective, CancelTask, InterruptAgent, PauseObjective, ReassignTask,
+    ResumeObjective, RetryTask, StartAgent, StopAgent,
 };
 use cortex_lib::api::{Catalogue, Command, Effect};
 use cortex_lib::domain::attempt::Cause;
+use cortex_lib::domain::objective::PausePolicy;
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::error::Code;
 use cortex_lib::port::Script;
@@ -83,6 +85,33 @@ async fn cancelling_twice_is_one_decision() {
     assert_eq!(bench.task(&id).await.decisions.len(), 1, "S-137");
 }
 
+/// S-142, S-150, S-156, S-163
+#[tokio::test(start_paused = true)]
+async fn asking_for_the_same_flow_or_the_same_move_again_changes_nothing() {
+    let bench = Setup::new().open().await;
+    let agent = bench.agent("a").await;
+    let objective = bench.objective(vec![spec("x", &[])]).await;
+    let (objective_id, task_id) = (objective.objective_id, objective.tasks[0].task_id.clone());
+    let pause = |policy| PauseObjective {
+        objective_id: objective_id.clone(),
+        policy,
+        reason: Some("lunch".to_owned()),
+    };
+    twice(&bench, pause(PausePolicy::Drain)).await;
+    twice(&bench, pause(PausePolicy::Interrupt)).await;
+    twice(&bench, pause(PausePolicy::Drain)).await;
+    twice(&bench, ResumeObjective { objective_id: objective_id.clone() }).await;
+    let reassign = |to_agent_id| ReassignTask {
+        task_id: task_id.clone(),
+        to_agent_id,
+        execution_id: None,
+        reason: Some("it knows the code".to_owned()),
+    };
+    twice(&bench, reassign(Some(agent))).await;
+    twice(&bench, reassign(None)).await;
+    twice(&bench, CancelObjective { objective_id, reason: None }).await;
+}
+
 #[test]
 fn every_tool_that_changes_at_most_once_is_tried_here() {
     let tried = [
@@ -90,6 +119,10 @@ fn every_tool_that_changes_at_most_once_is_tried_here() {
         InterruptAgent::NAME,
         StopAgent::NAME,
         CancelTask::NAME,
+        CancelObjective::NAME,
+        PauseObjective::NAME,
+        ResumeObjective::NAME,
+        ReassignTask::NAME,
         ApproveTask::NAME,
         RetryTask::NAME,
     ];
