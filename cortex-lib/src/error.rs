@@ -169,6 +169,15 @@ codes! {
     /// What was said belongs to an attempt that is over.
     AttemptStale = "attempt.stale", StateConflict, "Nothing to do: a newer attempt counts.";
 
+    /// The planner did not answer in time.
+    PlannerTimedOut = "planner.timed_out", RuntimeError, "Call again, with a smaller goal if it repeats; each call spends a turn.";
+    /// The planner's answer is not exactly one plan.
+    PlannerInvalidPlan = "planner.invalid_plan", RuntimeError, "Call again, or say more exactly what the goal is; each call spends a turn.";
+    /// The planner's turn failed.
+    PlannerFailed = "planner.failed", RuntimeError, "Read the runtime's reason, mend it and call again.";
+    /// The planner's runtime is not there, cannot plan or does not start.
+    PlannerUnavailable = "planner.unavailable", RuntimeError, "Set planner.runtime_id to a runtime that list_runtimes shows as healthy and with read_only_turn.";
+
     /// The endpoint's port is taken.
     McpPortInUse = "mcp.port_in_use", StateConflict, "Set another mcp.port in config.json, or stop what listens there.";
     /// The endpoint is switched off.

@@ -28,6 +28,11 @@ pub const WAKE_QUEUE_MAX: usize = 1024;
 /// Events of one session on their way to the engine.
 pub const SESSION_QUEUE_MAX: usize = 256;
 
+/// The planner has answered by then, its start included (seed).
+pub const PLANNER_TIMEOUT: Duration = Duration::from_mins(5);
+/// A goal to plan for (seed). Larger texts belong into a file of the project, which the planner can read.
+pub const GOAL_BYTES_MAX: usize = 16 * 1024;
+
 /// Tasks of one objective (seed).
 pub const TASKS_MAX: usize = 10;
 /// A task's description. Larger texts belong into a file of the project.

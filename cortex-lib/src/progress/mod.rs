@@ -8,6 +8,7 @@ mod agents;
 mod attempts;
 mod board;
 mod objectives;
+mod planner;
 mod projects;
 mod recovery;
 mod tasks;

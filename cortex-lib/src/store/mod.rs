@@ -26,6 +26,7 @@ mod feed;
 mod handle;
 mod migrate;
 mod objective;
+mod planner_session;
 mod project;
 mod reader;
 mod session;
@@ -74,6 +75,7 @@ for_tests!(
     self::handle::Store,
     self::handle::StoreOptions,
     self::objective::Objective,
+    self::planner_session::PlannerSession,
     self::project::Project,
     self::task::HoldRow,
     self::task::Task,

@@ -90,7 +90,7 @@ impl Place {
         fs_err::create_dir(&scratch).unwrap();
         let mut spec = SessionSpec {
             session_id: self.marker.clone(),
-            agent_id: AgentId::new("agent"),
+            agent_id: Some(AgentId::new("agent")),
             role: Role::Worker,
             cwd: self.home.project(),
             scratch,

@@ -39,7 +39,7 @@ pub struct ScriptedWorld {
 struct Inner {
     life: u64,
     processes: BTreeSet<String>,
-    sessions: BTreeMap<SessionId, (AgentId, Weak<ScriptedSession>)>,
+    sessions: BTreeMap<SessionId, (Option<AgentId>, Weak<ScriptedSession>)>,
     scratch: BTreeSet<SessionId>,
     gone: BTreeSet<PathBuf>,
     asked: Vec<Asked>,
@@ -131,7 +131,7 @@ impl ScriptedWorld {
             .sessions
             .iter()
             .rev()
-            .find(|(id, (owner, _))| owner == agent && lives(id))
+            .find(|(id, (owner, _))| owner.as_ref() == Some(agent) && lives(id))
             .map(|(id, _)| id.clone())
     }
 
@@ -187,7 +187,7 @@ impl ScriptedWorld {
         ended
     }
 
-    pub(super) fn remember(&self, agent: AgentId, session: &Arc<ScriptedSession>) {
+    pub(super) fn remember(&self, agent: Option<AgentId>, session: &Arc<ScriptedSession>) {
         let (id, weak) = (session.id().clone(), Arc::downgrade(session));
         self.lock().sessions.insert(id, (agent, weak));
     }
