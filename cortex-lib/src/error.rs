@@ -76,6 +76,8 @@ codes! {
     InvalidArguments = "validation.invalid_arguments", InvalidArgument, "Correct the named fields and call again.";
     /// The tasks of an objective break a rule.
     InvalidObjective = "validation.invalid_objective", InvalidArgument, "Correct the named fields and call again.";
+    /// A proposed plan gives something that a plan does not have.
+    InvalidProposal = "validation.invalid_proposal", InvalidArgument, "Propose again; nothing was kept.";
     /// No tool has this name.
     ToolNotFound = "tool.not_found", NotFound, "List the tools and use one of their names.";
     /// The caller may not use this.
@@ -169,14 +171,23 @@ codes! {
     /// What was said belongs to an attempt that is over.
     AttemptStale = "attempt.stale", StateConflict, "Nothing to do: a newer attempt counts.";
 
+    /// The planner's answer is not exactly one plan of the fields that it may choose.
+    PlannerInvalidPlan = "planner.invalid_plan", RuntimeError, "Ask again, or say more exactly what you want; nothing was kept.";
     /// The planner did not answer in time.
-    PlannerTimedOut = "planner.timed_out", RuntimeError, "Call again, with a smaller goal if it repeats; each call spends a turn.";
-    /// The planner's answer is not exactly one plan.
-    PlannerInvalidPlan = "planner.invalid_plan", RuntimeError, "Call again, or say more exactly what the goal is; each call spends a turn.";
+    PlannerTimedOut = "planner.timed_out", RuntimeError, "Ask again, with a smaller goal if it repeats; each call spends a turn.";
     /// The planner's turn failed.
-    PlannerFailed = "planner.failed", RuntimeError, "Read the runtime's reason, mend it and call again.";
+    PlannerFailed = "planner.failed", RuntimeError, "Read the runtime's reason, mend it and ask again.";
     /// The planner's runtime is not there, cannot plan or does not start.
     PlannerUnavailable = "planner.unavailable", RuntimeError, "Set planner.runtime_id to a runtime that list_runtimes shows as healthy and with read_only_turn.";
+
+    /// No such proposal, or it is too old to be kept.
+    ProposalNotFound = "proposal.not_found", NotFound, "List the proposals and use one of their ids.";
+    /// A newer revision took the proposal's place.
+    ProposalSuperseded = "proposal.superseded", StateConflict, "Look at the named revision and decide about that one.";
+    /// The proposal was approved or rejected before.
+    ProposalAlreadyDecided = "proposal.already_decided", StateConflict, "Nothing to do; propose anew for another plan.";
+    /// As many proposals wait for a decision as may.
+    ProposalTooManyPending = "proposal.too_many_pending", StateConflict, "Approve or reject some of those that wait; list_proposals shows them.";
 
     /// The endpoint's port is taken.
     McpPortInUse = "mcp.port_in_use", StateConflict, "Set another mcp.port in config.json, or stop what listens there.";
@@ -314,10 +325,23 @@ impl Error {
             problems.truncate(PROBLEMS_MAX);
             problems.push(Problem::new("", format!("{more} more problems are not listed")));
         }
-        let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        let mut error = Self::new(code, message);
+        let mut error = Self::new(code, listed(&problems));
         error.0.problems = problems;
         error
+    }
+
+    /// The same, when the wrong fields are inside the field `outer` of what the caller gave.
+    #[must_use]
+    pub fn inside(mut self, outer: &str) -> Self {
+        let inner = &mut self.0;
+        if inner.problems.is_empty() {
+            return self;
+        }
+        for problem in inner.problems.iter_mut().filter(|problem| !problem.path.is_empty()) {
+            problem.path = format!("{outer}.{}", problem.path);
+        }
+        inner.message = listed(&inner.problems);
+        self
     }
 
     /// Says more exactly what to do next.
@@ -413,6 +437,10 @@ impl Error {
         }
         error
     }
+}
+
+fn listed(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 impl fmt::Display for Error {

@@ -44,6 +44,8 @@ id!(/// Identifies an objective.
     ObjectiveId);
 id!(/// Identifies a task.
     TaskId);
+id!(/// Identifies one revision of a proposed plan.
+    ProposalId);
 id!(/// Identifies one attempt of a task. On the wire `execution_id`.
     AttemptId);
 id!(/// Identifies one live session of an agent with its runtime.

@@ -35,6 +35,16 @@ pub const GOAL_BYTES_MAX: usize = 16 * 1024;
 
 /// Tasks of one objective (seed).
 pub const TASKS_MAX: usize = 10;
+/// The title of an objective, a plan or a task, in characters: a line of a list (seed).
+pub const TITLE_CHARS_MAX: usize = 200;
+/// The summary of a plan: as long as the goal that it answers.
+pub const SUMMARY_BYTES_MAX: usize = 16 * 1024;
+/// The planner's answer (seed). Ten tasks that a person would read fit many times.
+pub const PLAN_BYTES_MAX: usize = 256 * 1024;
+/// Proposals that wait for a decision at once, over all projects (seed): more than a person reads in one sitting.
+pub const PROPOSALS_PENDING_MAX: usize = 20;
+/// Decided proposals that are kept, the newest ones (seed). The revisions they replaced live as long as they do.
+pub const PROPOSALS_DECIDED_KEPT: usize = 200;
 /// A task's description. Larger texts belong into a file of the project.
 pub const DESCRIPTION_BYTES_MAX: usize = 64 * 1024;
 /// What is kept of a result: head and tail.

@@ -69,6 +69,14 @@ events! {
     ProjectUpdated = "project.updated", Person;
     /// A project was removed.
     ProjectRemoved = "project.removed", Person;
+    /// A revision of a plan waits for a decision.
+    ProposalCreated = "proposal.created", Person;
+    /// A newer revision took the place of a plan.
+    ProposalSuperseded = "proposal.superseded", Person;
+    /// A plan was approved and became an objective.
+    ProposalApproved = "proposal.approved", Person;
+    /// A plan was rejected.
+    ProposalRejected = "proposal.rejected", Person;
     /// An objective was made, with its tasks.
     ObjectiveCreated = "objective.created", Person;
     /// The flow or the status of an objective changed.

@@ -43,7 +43,7 @@ pub enum Requirement {
 }
 
 impl Requirement {
-    const ISOLATION: &'static str = "workspace_isolation";
+    pub(super) const ISOLATION: &'static str = "workspace_isolation";
 
     fn names() -> Vec<&'static str> {
         Capability::ALL

@@ -8,7 +8,7 @@ use crate::domain::objective::FlowState;
 use crate::domain::plan::{self, TaskSpec};
 use crate::domain::task::{TaskInput, TaskState};
 use crate::error::Result;
-use crate::ids::{AgentId, ObjectiveId, ProjectId, RuntimeId, TaskId};
+use crate::ids::{AgentId, ObjectiveId, ProjectId, ProposalId, RuntimeId, TaskId};
 use crate::store::{Objective, Task, WriteTx};
 
 /// A plan that is to become work.
@@ -20,6 +20,8 @@ pub struct NewObjective {
     pub title: String,
     /// Its tasks.
     pub tasks: Vec<TaskSpec>,
+    /// The proposal that it is made from.
+    pub proposal_id: Option<ProposalId>,
     /// Who creates it.
     pub by: String,
 }
@@ -35,19 +37,13 @@ impl WriteTx<'_> {
         new: NewObjective,
         capabilities: &BTreeMap<RuntimeId, BTreeSet<Capability>>,
     ) -> Result<Objective> {
-        self.project(&new.project_id)?;
-        let isolation = Some("workspace_isolation is not offered by this version; leave it out");
-        plan::check(
-            &new.tasks,
-            |task, agent| self.pin_problem(&new.project_id, task, agent, capabilities),
-            isolation,
-        )?;
-
+        self.check_tasks(&new.project_id, &new.tasks, capabilities)?;
         let now = self.now();
         let objective = Objective {
             id: ObjectiveId::new(self.env().mint()),
             project_id: new.project_id,
             title: new.title,
+            proposal_id: new.proposal_id,
             flow: FlowState::Running,
             generation: 0,
             changed_at: now,
@@ -93,6 +89,26 @@ impl WriteTx<'_> {
             }
         }
         Ok(objective)
+    }
+
+    /// Checks tasks by every rule of an objective in this project. Nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// `project.not_found`, and those of [`plan::check`].
+    pub(super) fn check_tasks(
+        &self,
+        project: &ProjectId,
+        tasks: &[TaskSpec],
+        capabilities: &BTreeMap<RuntimeId, BTreeSet<Capability>>,
+    ) -> Result<()> {
+        self.project(project)?;
+        let isolation = Some("workspace_isolation is not offered by this version; leave it out");
+        plan::check(
+            tasks,
+            |task, agent| self.pin_problem(project, task, agent, capabilities),
+            isolation,
+        )
     }
 
     /// What is wrong with pinning a task to an agent (H-33). That it is not READY now is fine: the task waits.

@@ -5,7 +5,8 @@ use crate::ids::ProjectId;
 use crate::store::{Project, WriteTx};
 
 impl WriteTx<'_> {
-    /// Removes a project with its agents, in one transaction (H-26). Ended objectives leave the lists with it.
+    /// Removes a project with its agents, in one transaction (H-26). Ended objectives leave the lists with it, and
+    /// plans that wait are rejected.
     ///
     /// # Errors
     ///
@@ -36,6 +37,7 @@ impl WriteTx<'_> {
                 .with("agent_ids", live)
                 .with("objective_ids", open));
         }
+        self.reject_proposals_of(id)?;
         for agent in &agents {
             self.remove_agent(agent)?;
         }

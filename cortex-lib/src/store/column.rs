@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::ids::{
-    AgentId, ApprovalId, AttemptId, CorrelationId, ObjectiveId, ProjectId, RuntimeId, SessionId,
-    TaskId, TurnId,
+    AgentId, ApprovalId, AttemptId, CorrelationId, ObjectiveId, ProjectId, ProposalId, RuntimeId,
+    SessionId, TaskId, TurnId,
 };
 use crate::time::Timestamp;
 
@@ -34,6 +34,7 @@ text_columns!(
     CorrelationId,
     ObjectiveId,
     ProjectId,
+    ProposalId,
     RuntimeId,
     SessionId,
     TaskId,

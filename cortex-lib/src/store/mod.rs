@@ -28,6 +28,7 @@ mod migrate;
 mod objective;
 mod planner_session;
 mod project;
+mod proposal;
 mod reader;
 mod session;
 mod task;
@@ -50,6 +51,7 @@ pub use self::attempt::{
 pub use self::data_dir::DataDir;
 pub use self::event_log::Event;
 pub use self::feed::Feed;
+pub use self::proposal::Resolution;
 pub use self::task::{Decision, DecisionKind, Reassignment, TaskFailure, TaskResult};
 
 /// Declares what only tests see from outside.
@@ -77,6 +79,7 @@ for_tests!(
     self::objective::Objective,
     self::planner_session::PlannerSession,
     self::project::Project,
+    self::proposal::Proposal,
     self::task::HoldRow,
     self::task::Task,
     self::timer::Timer,

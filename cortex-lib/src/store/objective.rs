@@ -9,7 +9,7 @@ use crate::domain::event::EventKind;
 use crate::domain::objective::{FlowInput, FlowState, ObjectiveStatus};
 use crate::domain::{Machine as _, Step};
 use crate::error::{Code, Error, Result};
-use crate::ids::{ObjectiveId, ProjectId};
+use crate::ids::{ObjectiveId, ProjectId, ProposalId};
 use crate::time::Timestamp;
 
 /// An objective as it is stored. Its status is derived from its tasks.
@@ -21,6 +21,8 @@ pub struct Objective {
     pub project_id: ProjectId,
     /// Its title.
     pub title: String,
+    /// The proposal that it was made from.
+    pub proposal_id: Option<ProposalId>,
     /// Whether its tasks may start.
     pub flow: FlowState,
     /// Raised by every pause, resume and cancel.
@@ -37,13 +39,14 @@ pub struct Objective {
     pub ended_at: Option<Timestamp>,
 }
 
-const COLUMNS: &str = "objective_id, project_id, title, flow, generation, changed_at, changed_by, created_by, created_at, ended_at";
+const COLUMNS: &str = "objective_id, project_id, title, proposal_id, flow, generation, changed_at, changed_by, created_by, created_at, ended_at";
 
 fn from_row(row: &Row<'_>) -> rusqlite::Result<Objective> {
     Ok(Objective {
         id: row.get("objective_id")?,
         project_id: row.get("project_id")?,
         title: row.get("title")?,
+        proposal_id: row.get("proposal_id")?,
         flow: json(row, "flow")?,
         generation: count(row, "generation")?,
         changed_at: row.get("changed_at")?,
@@ -100,14 +103,15 @@ impl ReadTx<'_> {
 impl WriteTx<'_> {
     /// Creates an objective. Its tasks follow in the same transaction.
     pub(crate) fn insert_objective(&mut self, objective: &Objective) -> Result<()> {
-        let query = "INSERT INTO objective (objective_id, project_id, title, flow, generation, changed_at, changed_by, created_by, created_at)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        let query = "INSERT INTO objective (objective_id, project_id, title, proposal_id, flow, generation, changed_at, changed_by, created_by, created_at)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
         self.execute(
             query,
             (
                 &objective.id,
                 &objective.project_id,
                 &objective.title,
+                &objective.proposal_id,
                 Json(objective.flow),
                 objective.generation,
                 objective.changed_at,

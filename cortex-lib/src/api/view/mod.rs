@@ -9,7 +9,7 @@ mod task;
 
 pub use agent::{AgentCurrent, AgentSession, AgentView};
 pub use attempt::{AttemptView, VerificationView};
-pub use objective::{FlowStateView, FlowView, ObjectiveView};
+pub use objective::{FlowStateView, FlowView, ObjectiveSource, ObjectiveView};
 pub use project::ProjectView;
 pub use runtime::{HealthView, RuntimeView};
 pub use task::{Detail, TaskView};

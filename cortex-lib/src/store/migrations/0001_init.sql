@@ -104,10 +104,34 @@ CREATE TABLE turn (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX turn_live ON turn (session_id) WHERE ended_at IS NULL;
 
+-- One revision of a proposed plan. Revisions of one plan share the id of their first, and all but the newest are
+-- superseded. `nth` is the order in which they came, `decided` the order of approvals and rejections: a clock
+-- that is set back changes neither.
+CREATE TABLE proposal (
+    nth         INTEGER PRIMARY KEY,
+    proposal_id TEXT NOT NULL UNIQUE,
+    first_id    TEXT NOT NULL,
+    revision    INTEGER NOT NULL,
+    project_id  TEXT NOT NULL REFERENCES project (project_id),
+    goal        TEXT NOT NULL,
+    source      TEXT NOT NULL,
+    previous    TEXT,
+    plan        TEXT NOT NULL,
+    state       TEXT NOT NULL,
+    status      TEXT NOT NULL CHECK (status IN ('pending', 'superseded', 'approved', 'rejected')),
+    resolution  TEXT,
+    created_at  INTEGER NOT NULL,
+    decided     INTEGER UNIQUE,
+    UNIQUE (first_id, revision)
+) STRICT;
+CREATE INDEX proposal_pending ON proposal (project_id) WHERE status = 'pending';
+
 CREATE TABLE objective (
     objective_id TEXT PRIMARY KEY,
     project_id   TEXT NOT NULL REFERENCES project (project_id),
     title        TEXT NOT NULL,
+    -- The proposal that it was made from. It may be gone: old ones are not kept.
+    proposal_id  TEXT,
     flow         TEXT NOT NULL,
     generation   INTEGER NOT NULL,
     changed_at   INTEGER NOT NULL,
