@@ -79,7 +79,9 @@ impl Core {
         let (answer, answered) = oneshot::channel();
         self.supervisor().spawn(work.run(answer));
         let _ends_with_its_caller = gone.drop_guard();
-        answered.await.unwrap_or_else(|_| Err(Error::new(Code::Defect, "the planner's turn was lost")))
+        answered
+            .await
+            .unwrap_or_else(|_| Err(Error::new(Code::Defect, "the planner's turn was lost")))
     }
 
     /// The runtime that plans.
@@ -131,10 +133,8 @@ struct PlanTurn {
 
 impl PlanTurn {
     async fn run(self, answer: oneshot::Sender<Result<PlanAnswer>>) {
-        let (row, max) =
-            (self.row.clone(), self.core.settings().resources.max_active_processes);
-        let begun =
-            self.core.store().write(move |tx| tx.begin_planner_session(&row, max)).await;
+        let (row, max) = (self.row.clone(), self.core.settings().resources.max_active_processes);
+        let begun = self.core.store().write(move |tx| tx.begin_planner_session(&row, max)).await;
         if let Err(error) = begun {
             return drop(answer.send(Err(error)));
         }
@@ -242,9 +242,7 @@ impl PlanTurn {
                     .with("cause", code.as_str())
             }
         };
-        unavailable
-            .remedy(error.remediation())
-            .with("runtime_id", self.row.runtime_id.as_str())
+        unavailable.remedy(error.remediation()).with("runtime_id", self.row.runtime_id.as_str())
     }
 
     /// Sends the turn and hears the session until it has an answer.

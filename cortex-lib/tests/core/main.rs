@@ -9,6 +9,7 @@ mod edges;
 mod events;
 mod lives;
 mod once;
+mod planning;
 mod refusals;
 mod tasks;
 mod turns;

@@ -166,9 +166,8 @@ async fn handshake(session: &ClaudeSession, spec: &SessionSpec) -> Result<Ready>
         connected(session).await?;
     }
     session.live().await.map_err(|error| start_error(&error))?;
-    let text = |value: &Value, path: &str| {
-        value.pointer(path).and_then(Value::as_str).map(str::to_owned)
-    };
+    let text =
+        |value: &Value, path: &str| value.pointer(path).and_then(Value::as_str).map(str::to_owned);
     Ok(Ready { version: text(&version, "/version"), model: text(&settings, "/applied/model") })
 }
 

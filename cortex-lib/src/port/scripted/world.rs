@@ -42,6 +42,7 @@ struct Inner {
     sessions: BTreeMap<SessionId, (Option<AgentId>, Weak<ScriptedSession>)>,
     scratch: BTreeSet<SessionId>,
     gone: BTreeSet<PathBuf>,
+    no_scratch: bool,
     asked: Vec<Asked>,
     overlaps: Vec<TurnId>,
 }
@@ -172,8 +173,18 @@ impl ScriptedWorld {
         !self.lock().gone.contains(path)
     }
 
-    pub(super) fn put_scratch(&self, session: &SessionId) {
-        self.lock().scratch.insert(session.clone());
+    /// Whether folders for sessions can be made. Default: they can.
+    pub fn allow_scratch(&self, allowed: bool) {
+        self.lock().no_scratch = !allowed;
+    }
+
+    /// Makes the folder of a session. Returns whether that is possible.
+    pub(super) fn put_scratch(&self, session: &SessionId) -> bool {
+        let mut inner = self.lock();
+        if !inner.no_scratch {
+            inner.scratch.insert(session.clone());
+        }
+        !inner.no_scratch
     }
 
     pub(super) fn remove_scratch(&self, session: &SessionId) {
