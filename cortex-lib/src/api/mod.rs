@@ -26,7 +26,7 @@ pub use cx::{Catalogue, Cx, Granted};
 pub use reply::{AgentReply, ObjectiveReply, ProjectReply, ProposalReply, TaskReply};
 
 /// Every tool, in the order in which callers see them.
-pub static TOOLS: [ToolDef; 19] = [
+pub static TOOLS: [ToolDef; 23] = [
     ToolDef::of::<tool::ListProjects>(),
     ToolDef::of::<tool::ListRuntimes>(),
     ToolDef::of::<tool::ListAgents>(),
@@ -41,6 +41,10 @@ pub static TOOLS: [ToolDef; 19] = [
     ToolDef::of::<tool::CreateObjective>(),
     ToolDef::of::<tool::PlanObjective>(),
     ToolDef::of::<tool::ProposeObjective>(),
+    ToolDef::of::<tool::ListProposals>(),
+    ToolDef::of::<tool::EditProposal>(),
+    ToolDef::of::<tool::ApproveProposal>(),
+    ToolDef::of::<tool::RejectProposal>(),
     ToolDef::of::<tool::ListTasks>(),
     ToolDef::of::<tool::GetTaskStatus>(),
     ToolDef::of::<tool::CancelTask>(),

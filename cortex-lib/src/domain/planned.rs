@@ -133,7 +133,6 @@ fn typed(text: &str) -> Result<ProposedPlan> {
         let path = error.path().to_string();
         let path = if path == "." { String::new() } else { repeated(&path) };
         let message = head_and_tail(&error.into_inner().to_string(), REPEATED_BYTES_MAX).text;
-        // Without a field it is about the whole: "the planner's answer: missing field `title`".
         let message = if path.is_empty() { format!("does not hold: {message}") } else { message };
         invalid(vec![Problem::new(path, message)])
     })
@@ -164,4 +163,271 @@ fn repeated(name: &str) -> String {
     let cut: String = name.chars().take(64).collect();
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-.[]".contains(c);
     if !cut.is_empty() && cut.chars().all(plain) { cut } else { format!("{cut:?}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::plan::TaskType;
+    use crate::domain::proposed::ProposedTask;
+    use crate::domain::schedule::Priority;
+
+    fn task(key: &str, depends_on: &[&str]) -> Value {
+        json!({
+            "key": key, "title": "t", "description": "d", "type": "test", "priority": "high",
+            "depends_on": depends_on, "requirements": ["resume"],
+        })
+    }
+
+    fn plan_of(tasks: &[Value]) -> Value {
+        json!({ "title": "o", "tasks": tasks })
+    }
+
+    /// A plan of one task with `change` made to it.
+    fn changed(change: impl FnOnce(&mut Value)) -> String {
+        let mut plan = plan_of(&[task("a", &[])]);
+        change(&mut plan);
+        plan.to_string()
+    }
+
+    fn refusal(text: &str) -> (Code, Vec<String>) {
+        let error = read(text, Asked::Proposal).unwrap_err();
+        (error.code(), error.problems().iter().map(|problem| problem.path.clone()).collect())
+    }
+
+    fn invalid_plan(path: &str) -> (Code, Vec<String>) {
+        (Code::PlannerInvalidPlan, vec![path.to_owned()])
+    }
+
+    /// S-106
+    #[test]
+    fn a_plan_is_read_whole() {
+        let text = json!({ "title": "o", "summary": "s", "tasks": [
+            { "key": "a", "title": "first", "description": "d", "estimate": "large" },
+            { "key": "b", "title": "then", "description": "e", "type": "review", "priority": "low",
+              "depends_on": ["a"], "requirements": ["resume"], "estimate": null },
+        ]});
+        let plan = read(&format!("\n {text} \n"), Asked::Proposal).unwrap();
+        let first = ProposedTask {
+            key: "a".into(),
+            title: "first".into(),
+            description: "d".into(),
+            task_type: TaskType::Other,
+            priority: Priority::Normal,
+            depends_on: Vec::new(),
+            requirements: Vec::new(),
+            estimate: Some(Estimate::Large),
+        };
+        assert_eq!(plan.summary.as_deref(), Some("s"));
+        assert_eq!(plan.tasks[0], first);
+        assert_eq!(plan.tasks[1].task_type, TaskType::Review);
+        assert_eq!((plan.tasks[1].estimate, plan.tasks[1].depends_on.len()), (None, 1));
+    }
+
+    /// S-103, S-104
+    #[test]
+    fn only_one_object_and_nothing_around_it_is_a_plan() {
+        let plan = plan_of(&[task("a", &[])]).to_string();
+        let fenced = format!("```json\n{plan}\n```");
+        for text in ["", "{", "[]", "null", "\"plan\"", &fenced, &format!("Here: {plan}")] {
+            assert_eq!(refusal(text), invalid_plan(""), "{text}");
+        }
+        for text in [format!("{plan} That is all."), format!("{plan}{plan}"), format!("[{plan}]")] {
+            assert_eq!(refusal(&text), invalid_plan(""), "{text}");
+        }
+        assert_eq!(Code::PlannerInvalidPlan.kind(), crate::error::Kind::RuntimeError);
+    }
+
+    /// S-109
+    #[test]
+    fn an_answer_of_256_kib_is_read_and_one_byte_more_is_not() {
+        let plan = plan_of(&[task("a", &[])]).to_string();
+        let padded = |size: usize| format!("{plan}{}", " ".repeat(size - plan.len()));
+        assert!(read(&padded(PLAN_BYTES_MAX), Asked::Proposal).is_ok());
+        assert_eq!(refusal(&padded(PLAN_BYTES_MAX + 1)), invalid_plan(""));
+    }
+
+    /// S-108, S-120
+    #[test]
+    fn what_is_not_for_the_planner_to_choose_is_refused_by_name() {
+        for field in [
+            "assigned_agent_id",
+            "agent",
+            "paths",
+            "outputs",
+            "timeout_secs",
+            "max_retries",
+            "model",
+            "permissions",
+            "commands",
+        ] {
+            let text = changed(|plan| plan["tasks"][0][field] = json!(null));
+            assert_eq!(refusal(&text), invalid_plan(&format!("tasks[0].{field}")));
+            let text = changed(|plan| plan[field] = json!("x"));
+            assert_eq!(refusal(&text), invalid_plan(field));
+        }
+        let text = changed(|plan| {
+            plan["tasks"][0]["requirements"] = json!(["resume", "workspace_isolation"]);
+        });
+        assert_eq!(refusal(&text), invalid_plan("tasks[0].requirements[1]"));
+        let text = changed(|plan| plan["a\nb"] = json!("x"));
+        assert_eq!(refusal(&text), invalid_plan("\"a\\nb\""), "what it made up is quoted");
+    }
+
+    /// S-101: a draft is the arguments of `create_objective`.
+    #[test]
+    fn a_draft_has_no_summary_and_no_estimates() {
+        let draft = plan_of(&[task("a", &[])]).to_string();
+        assert_eq!(read(&draft, Asked::Draft), read(&draft, Asked::Proposal));
+        for text in [
+            changed(|plan| plan["summary"] = json!("s")),
+            changed(|plan| plan["tasks"][0]["estimate"] = json!("small")),
+        ] {
+            assert!(read(&text, Asked::Proposal).is_ok());
+            let refused = read(&text, Asked::Draft).unwrap_err();
+            assert_eq!(refused.code(), Code::PlannerInvalidPlan);
+        }
+    }
+
+    /// S-103, S-116
+    #[test]
+    fn a_field_of_another_type_or_length_is_named() {
+        for (pointer, value, path) in [
+            ("/title", json!(7), "title"),
+            ("/title", json!(""), "title"),
+            ("/title", json!("ü".repeat(201)), "title"),
+            ("/summary", json!(""), "summary"),
+            ("/tasks", json!({}), "tasks"),
+            ("/tasks/0", json!(["a", "t", "d"]), "tasks[0]"),
+            ("/tasks/0/title", json!("x".repeat(201)), "tasks[0].title"),
+            ("/tasks/0/description", json!(""), "tasks[0].description"),
+            ("/tasks/0/description", json!("x".repeat(65_537)), "tasks[0].description"),
+            ("/tasks/0/type", json!("chore"), "tasks[0].type"),
+            ("/tasks/0/priority", json!(null), "tasks[0].priority"),
+            ("/tasks/0/depends_on", json!("a"), "tasks[0].depends_on"),
+            ("/tasks/0/requirements", json!(["telepathy"]), "tasks[0].requirements[0]"),
+        ] {
+            let text = changed(|plan| {
+                plan["summary"] = json!("s");
+                *plan.pointer_mut(pointer).unwrap() = value;
+            });
+            assert_eq!(refusal(&text), invalid_plan(path), "{pointer}");
+        }
+        let text = changed(|plan| plan["title"] = json!("ü".repeat(200)));
+        assert!(read(&text, Asked::Proposal).is_ok(), "characters count, not bytes");
+        let text = changed(|plan| drop(plan["tasks"][0].as_object_mut().unwrap().remove("title")));
+        let error = read(&text, Asked::Proposal).unwrap_err();
+        assert_eq!(error.code(), Code::PlannerInvalidPlan, "a task has a title");
+        assert!(error.message().starts_with("tasks[0]: missing field `title`"), "{error}");
+        let twice = r#"{"title": "a", "title": "b", "tasks": []}"#;
+        assert_eq!(refusal(twice).0, Code::PlannerInvalidPlan, "which one counts?");
+    }
+
+    /// S-110
+    #[test]
+    fn an_estimate_that_is_none_has_a_code_of_its_own() {
+        for estimate in [json!("huge"), json!(""), json!(3), json!({ "small": null })] {
+            let text = changed(|plan| plan["tasks"][0]["estimate"] = estimate);
+            let refused = (Code::InvalidProposal, vec!["tasks[0].estimate".to_owned()]);
+            assert_eq!(refusal(&text), refused);
+        }
+        let text = changed(|plan| {
+            plan["tasks"][0]["estimate"] = json!("huge");
+            plan["tasks"][0]["model"] = json!("x");
+        });
+        assert_eq!(refusal(&text), invalid_plan("tasks[0].model"), "the first class decides");
+    }
+
+    /// S-100, S-105
+    #[test]
+    fn a_plan_that_breaks_a_rule_fails_with_the_code_of_the_rule() {
+        let many: Vec<_> = (0..11).map(|n| task(&format!("t{n}"), &[])).collect();
+        for (tasks, code, path) in [
+            (Vec::new(), Code::InvalidObjective, "tasks"),
+            (many, Code::InvalidObjective, "tasks"),
+            (vec![task("A!", &[])], Code::InvalidObjective, "tasks[0].key"),
+            (vec![task("a", &["a"])], Code::InvalidObjective, "tasks[0].depends_on[0]"),
+            (vec![task("a", &["x"])], Code::TaskUnknownDependency, "tasks[0].depends_on[0]"),
+            (vec![task("a", &["b"]), task("b", &["a"])], Code::TaskDependencyCycle, "tasks"),
+        ] {
+            let refused = (code, vec![path.to_owned()]);
+            assert_eq!(refusal(&plan_of(&tasks).to_string()), refused);
+        }
+    }
+
+    #[test]
+    fn a_refusal_does_not_repeat_what_is_long() {
+        let long = "x".repeat(100_000);
+        for text in [
+            changed(|plan| plan["tasks"][0]["type"] = json!(long)),
+            changed(|plan| plan["tasks"][0]["requirements"] = json!([long])),
+            changed(|plan| plan[&long] = json!(1)),
+        ] {
+            let error = read(&text, Asked::Proposal).unwrap_err();
+            assert_eq!(error.code(), Code::PlannerInvalidPlan);
+            assert!(error.message().len() < 1_000, "{}", error.message().len());
+        }
+    }
+
+    fn any_task(number: usize) -> impl Strategy<Value = ProposedTask> {
+        let estimate = proptest::option::of(prop_oneof![
+            Just(Estimate::Small),
+            Just(Estimate::Medium),
+            Just(Estimate::Large),
+        ]);
+        let words = ("\\PC{1,40}", "\\PC{1,80}");
+        let earlier = proptest::collection::btree_set(0..number.max(1), 0..=number.min(3));
+        (words, earlier, estimate).prop_map(move |((title, description), earlier, estimate)| {
+            ProposedTask {
+                key: format!("t{number}"),
+                title,
+                description,
+                task_type: TaskType::Research,
+                priority: Priority::Urgent,
+                depends_on: earlier.into_iter().map(|on| format!("t{on}")).collect(),
+                requirements: Vec::new(),
+                estimate,
+            }
+        })
+    }
+
+    fn any_plan() -> impl Strategy<Value = ProposedPlan> {
+        let tasks = (1..=10_usize).prop_flat_map(|n| (0..n).map(any_task).collect::<Vec<_>>());
+        ("\\PC{1,40}", proptest::option::of("\\PC{1,80}"), tasks)
+            .prop_map(|(title, summary, tasks)| ProposedPlan { title, summary, tasks })
+    }
+
+    proptest! {
+        #[test]
+        fn every_plan_that_holds_is_read_as_it_was_written(plan in any_plan()) {
+            let text = serde_json::to_string(&plan).unwrap();
+            prop_assert_eq!(read(&text, Asked::Proposal), Ok(plan));
+        }
+
+        #[test]
+        fn any_text_is_answered(text in "\\PC{0,200}", cut in 0_usize..200, plan in any_plan()) {
+            prop_assert_eq!(refusal(&text).0, Code::PlannerInvalidPlan);
+            let whole = serde_json::to_string(&plan).unwrap();
+            let part: String = whole.chars().take(cut).collect();
+            if part != whole {
+                prop_assert_eq!(refusal(&part).0, Code::PlannerInvalidPlan);
+            }
+        }
+
+        /// S-108
+        #[test]
+        fn no_field_slips_in(plan in any_plan(), name in "[a-z_]{1,20}", at in 0_usize..10, value in 0..3) {
+            let mut wire = serde_json::to_value(&plan).unwrap();
+            let at = at % plan.tasks.len();
+            let known = wire["tasks"][at].get(&name).is_some();
+            let value = [json!(null), json!("x"), json!({ "key": "a" })][usize::try_from(value).unwrap()].clone();
+            wire["tasks"][at][&name] = value;
+            if !known {
+                prop_assert_eq!(refusal(&wire.to_string()), invalid_plan(&format!("tasks[{at}].{name}")));
+            }
+        }
+    }
 }

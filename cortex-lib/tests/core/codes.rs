@@ -5,20 +5,22 @@ use std::collections::BTreeSet;
 use cortex_lib::api::operator::PauseAgent;
 use cortex_lib::api::tool::{
     ApproveTask, CancelTask, CreateAgent, CreateObjective, GetAgentStatus, GetTaskStatus,
-    InterruptAgent, ListAgents, PollAgentEvents, RetryTask, SendMessage, StartAgent, StopAgent,
-    UpdateAgent,
+    InterruptAgent, ListAgents, ListProposals, PollAgentEvents, RetryTask, SendMessage, StartAgent,
+    StopAgent, UpdateAgent,
 };
 use cortex_lib::api::{Command, TOOLS};
 use cortex_lib::domain::agent::{AgentState, AgentStatus, Interaction, Role, Wanted};
 use cortex_lib::domain::capability::Capability;
+use cortex_lib::domain::proposed::ProposedPlan;
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::domain::usage::Usage;
 use cortex_lib::error::{Code, Error};
-use cortex_lib::ids::{AgentId, ProjectId, RuntimeId, TaskId};
+use cortex_lib::ids::{AgentId, ProjectId, ProposalId, RuntimeId, TaskId};
 use cortex_lib::port::{Opening, Script, ScriptedRuntime};
 use cortex_lib::store::Agent;
 
 use crate::bench::{Bench, SCRIPTED, Setup, new_agent, secs, spec};
+use crate::proposals as proposed;
 
 /// Codes that a driver may answer a start with.
 const START: [Code; 7] = [
@@ -133,6 +135,7 @@ async fn every_declared_code_can_be_met() {
     starts(&mut met).await;
     turns(&mut met).await;
     tasks(&mut met).await;
+    proposals(&mut met).await;
 
     met.codes.extend(crate::planning::met().await);
     let declared: BTreeSet<_> =
@@ -284,4 +287,37 @@ async fn tasks(met: &mut Met) {
     met.bench.call(approve(&done)).await;
     met.meet(CancelTask { task_id: done, reason: None }, Code::TaskStateConflict).await;
     met.bench.call(StopAgent { agent_id: worker }).await;
+}
+
+async fn proposals(met: &mut Met) {
+    use proposed::{approve, edit, one_task, plan, propose, propose_anyway, reject, task};
+
+    let nowhere = ListProposals { project_id: Some(ProjectId::new("nowhere")), state: None };
+    met.meet(nowhere, Code::ProjectNotFound).await;
+    let (none, waits) = (ProposalId::new("none"), propose(&met.bench, "p").await);
+    met.meet(edit(&none, plan("q")), Code::ProposalNotFound).await;
+    met.meet(approve(&none), Code::ProposalNotFound).await;
+    met.meet(reject(&none), Code::ProposalNotFound).await;
+    for (tasks, code) in [
+        (vec![task("X", &[])], Code::InvalidObjective),
+        (vec![task("x", &["z"])], Code::TaskUnknownDependency),
+        (vec![task("x", &["y"]), task("y", &["x"])], Code::TaskDependencyCycle),
+    ] {
+        let broken = ProposedPlan { tasks, ..plan("p") };
+        met.meet(edit(&waits, broken.clone()), code).await;
+        let kept = propose_anyway(&met.bench, broken).await;
+        met.meet(approve(&kept), code).await;
+    }
+    let newest = met.bench.call(edit(&waits, one_task(task("x", &[])))).await.proposal.proposal_id;
+    met.meet(edit(&waits, plan("q")), Code::ProposalSuperseded).await;
+    met.meet(approve(&waits), Code::ProposalSuperseded).await;
+    met.meet(reject(&waits), Code::ProposalSuperseded).await;
+    met.bench.call(reject(&newest)).await;
+    met.meet(edit(&newest, plan("q")), Code::ProposalAlreadyDecided).await;
+    met.meet(approve(&newest), Code::ProposalAlreadyDecided).await;
+    met.meet(reject(&newest), Code::ProposalAlreadyDecided).await;
+
+    let gone = proposed::of_a_removed_project(&met.bench).await;
+    met.meet(edit(&gone, plan("q")), Code::ProjectNotFound).await;
+    met.meet(approve(&gone), Code::ProjectNotFound).await;
 }

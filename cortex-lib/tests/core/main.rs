@@ -10,6 +10,8 @@ mod events;
 mod lives;
 mod once;
 mod planning;
+mod proposal_races;
+mod proposals;
 mod refusals;
 mod tasks;
 mod turns;

@@ -1,39 +1,47 @@
 //! The tools, one file each, called by the tool's name.
 
+pub mod approve_proposal;
 pub mod approve_task;
 pub mod cancel_task;
 pub mod create_agent;
 pub mod create_objective;
+pub mod edit_proposal;
 pub mod get_agent_status;
 pub mod get_task_status;
 pub mod interrupt_agent;
 pub mod list_agents;
 pub mod list_projects;
+pub mod list_proposals;
 pub mod list_runtimes;
 pub mod list_tasks;
 pub mod plan_objective;
 pub mod poll_agent_events;
 pub mod propose_objective;
+pub mod reject_proposal;
 pub mod retry_task;
 pub mod send_message;
 pub mod start_agent;
 pub mod stop_agent;
 pub mod update_agent;
 
+pub use approve_proposal::ApproveProposal;
 pub use approve_task::ApproveTask;
 pub use cancel_task::CancelTask;
 pub use create_agent::CreateAgent;
 pub use create_objective::CreateObjective;
+pub use edit_proposal::EditProposal;
 pub use get_agent_status::GetAgentStatus;
 pub use get_task_status::GetTaskStatus;
 pub use interrupt_agent::InterruptAgent;
 pub use list_agents::ListAgents;
 pub use list_projects::ListProjects;
+pub use list_proposals::ListProposals;
 pub use list_runtimes::ListRuntimes;
 pub use list_tasks::ListTasks;
 pub use plan_objective::PlanObjective;
 pub use poll_agent_events::PollAgentEvents;
 pub use propose_objective::ProposeObjective;
+pub use reject_proposal::RejectProposal;
 pub use retry_task::RetryTask;
 pub use send_message::SendMessage;
 pub use start_agent::StartAgent;

@@ -4,6 +4,7 @@ mod agent;
 mod attempt;
 mod objective;
 mod project;
+mod proposal;
 mod runtime;
 mod task;
 
@@ -11,5 +12,6 @@ pub use agent::{AgentCurrent, AgentSession, AgentView};
 pub use attempt::{AttemptView, VerificationView};
 pub use objective::{FlowStateView, FlowView, ObjectiveSource, ObjectiveView};
 pub use project::ProjectView;
+pub use proposal::{ProposalSourceView, ProposalView, ResolutionView, SourceKind};
 pub use runtime::{HealthView, RuntimeView};
 pub use task::{Detail, TaskView};
