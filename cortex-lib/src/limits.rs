@@ -141,5 +141,7 @@ pub const LOCAL_CONNECTIONS_MAX: usize = 128;
 pub const LOCAL_REQUESTS_MAX: usize = 64;
 /// Answers of one connection that wait for a slow reader before the streams of the connection wait too.
 pub const LOCAL_ANSWERS_MAX: usize = 64;
+/// How often a client that says nothing more is looked for while its calls run: a second of a planner costs little.
+pub const LOCAL_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Calls that run when a connection ends have this long to be answered.
 pub const LOCAL_DRAIN: Duration = Duration::from_secs(1);
