@@ -76,7 +76,7 @@ codes! {
     InvalidArguments = "validation.invalid_arguments", InvalidArgument, "Correct the named fields and call again.";
     /// The tasks of an objective break a rule.
     InvalidObjective = "validation.invalid_objective", InvalidArgument, "Correct the named fields and call again.";
-    /// A proposed plan gives something that a plan does not have.
+    /// A task of a proposed plan has an estimate that is not small, medium or large.
     InvalidProposal = "validation.invalid_proposal", InvalidArgument, "Propose again; nothing was kept.";
     /// No tool has this name.
     ToolNotFound = "tool.not_found", NotFound, "List the tools and use one of their names.";
@@ -474,6 +474,18 @@ mod tests {
             assert!(code.as_str().split('.').count() == 2, "{code}");
             assert!(code.remedy().ends_with('.') && code.meaning().ends_with('.'), "{code}");
         }
+    }
+
+    #[test]
+    fn fields_inside_a_field_are_named_by_the_whole_path() {
+        let many = (0..30).map(|at| Problem::new(format!("tasks[{at}]"), "is wrong")).collect();
+        let error = Error::invalid(Code::InvalidObjective, many).inside("plan");
+        assert_eq!(error.problems().len(), PROBLEMS_MAX + 1);
+        assert_eq!(error.problems()[0].path, "plan.tasks[0]");
+        assert_eq!(error.problems()[PROBLEMS_MAX].path, "", "how many more is about no field");
+        assert!(error.message().starts_with("plan.tasks[0]: is wrong; "), "{error}");
+        let other = Error::new(Code::ProjectNotFound, "there is no project p");
+        assert_eq!(other.clone().inside("plan"), other);
     }
 
     #[test]

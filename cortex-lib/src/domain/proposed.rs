@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{Requirement, TaskSpec, TaskType};
 use super::schedule::Priority;
-use crate::limits::{DESCRIPTION_BYTES_MAX, SUMMARY_BYTES_MAX};
+use crate::limits::{DESCRIPTION_BYTES_MAX, SUMMARY_BYTES_MAX, TITLE_CHARS_MAX};
 
 /// A guess at the size of a task. It helps a person who decides and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,7 +29,7 @@ pub struct ProposedTask {
     /// Its name inside the plan: 1 to 32 of a-z, 0-9, _ and -, beginning with a letter or digit.
     pub key: String,
     /// A short title.
-    #[schemars(length(min = 1, max = 200))]
+    #[schemars(length(min = 1, max = TITLE_CHARS_MAX))]
     pub title: String,
     /// What to do, in words for the agent, at most 64 KiB.
     #[schemars(length(min = 1), extend("x-max-bytes" = DESCRIPTION_BYTES_MAX))]
@@ -59,7 +59,7 @@ pub struct ProposedTask {
 #[schemars(inline)]
 pub struct ProposedPlan {
     /// The title of the objective that it becomes.
-    #[schemars(length(min = 1, max = 200))]
+    #[schemars(length(min = 1, max = TITLE_CHARS_MAX))]
     pub title: String,
     /// What the plan does and why it is cut like that, for the person who decides.
     #[serde(default)]

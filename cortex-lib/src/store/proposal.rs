@@ -136,6 +136,7 @@ impl ReadTx<'_> {
                 let message =
                     format!("proposal {id} was approved and became objective {objective}");
                 Error::new(Code::ProposalAlreadyDecided, message)
+                    .remedy("Look at the named objective; cancel it if you do not want it.")
                     .with("objective_id", objective.as_str())
             }
             ProposalState::Rejected => {
@@ -150,6 +151,25 @@ impl ReadTx<'_> {
             "SELECT proposal_id FROM proposal WHERE first_id = ?1 ORDER BY revision DESC LIMIT 1";
         self.row(query, [first], |row| row.get("proposal_id"))
     }
+}
+
+/// What an event tells of a decision.
+fn news(next: &ProposalState, resolution: &Resolution) -> Result<(EventKind, serde_json::Value)> {
+    let by = &resolution.by;
+    Ok(match next {
+        ProposalState::Superseded { by: newer } => {
+            (EventKind::ProposalSuperseded, json!({ "superseded_by": newer, "by": by }))
+        }
+        ProposalState::Approved { objective } => {
+            (EventKind::ProposalApproved, json!({ "objective_id": objective, "by": by }))
+        }
+        ProposalState::Rejected => {
+            (EventKind::ProposalRejected, json!({ "reason": resolution.reason, "by": by }))
+        }
+        ProposalState::Pending => {
+            return Err(Error::new(Code::Defect, "a decision left a proposal pending"));
+        }
+    })
 }
 
 impl WriteTx<'_> {
@@ -199,6 +219,7 @@ impl WriteTx<'_> {
             return Err(Error::new(Code::Defect, format!("proposal {id} refuses a decision")));
         };
         let resolution = Resolution { by: by.to_owned(), at: self.now(), reason };
+        let (kind, data) = news(&next, &resolution)?;
         let (status, decided) = (next.status(), next.status().is_decided());
         self.execute(
             "UPDATE proposal SET state = ?2, status = ?3, resolution = ?4,
@@ -208,20 +229,6 @@ impl WriteTx<'_> {
         )?;
         if decided {
             self.prune_proposals()?;
-        }
-        let (kind, mut data) = match &next {
-            ProposalState::Superseded { by } => {
-                (EventKind::ProposalSuperseded, json!({ "superseded_by": by }))
-            }
-            ProposalState::Approved { objective } => {
-                (EventKind::ProposalApproved, json!({ "objective_id": objective }))
-            }
-            ProposalState::Rejected | ProposalState::Pending => {
-                (EventKind::ProposalRejected, json!({ "reason": resolution.reason }))
-            }
-        };
-        if let Some(fields) = data.as_object_mut() {
-            fields.insert("by".to_owned(), json!(by));
         }
         (proposal.state, proposal.resolution) = (next, Some(resolution));
         self.tell_proposal(kind, &proposal, data)?;

@@ -327,6 +327,12 @@ async fn when_no_objective_can_be_made_the_proposal_stays_pending() {
     assert_eq!(see(&bench, &id).await.state, ProposalStatus::Pending);
     assert_eq!(bench.call(ListTasks {}).await.objectives, []);
     let mended = bench.call(edit(&id, plan("p"))).await.proposal;
+    let error = refused(&bench, approve(&id)).await;
+    assert_eq!(
+        error.code(),
+        Code::ProposalSuperseded,
+        "nobody asks any more whether it could be made"
+    );
     bench.call(approve(&mended.proposal_id)).await;
 }
 
