@@ -175,6 +175,12 @@ codes! {
 
     /// The planner's answer is not exactly one plan of the fields that it may choose.
     PlannerInvalidPlan = "planner.invalid_plan", RuntimeError, "Ask again, or say more exactly what you want; nothing was kept.";
+    /// The planner did not answer in time.
+    PlannerTimedOut = "planner.timed_out", RuntimeError, "Ask again, with a smaller goal if it repeats; each call spends a turn.";
+    /// The planner's turn failed.
+    PlannerFailed = "planner.failed", RuntimeError, "Read the runtime's reason, mend it and ask again.";
+    /// The planner's runtime is not there, cannot plan or does not start.
+    PlannerUnavailable = "planner.unavailable", RuntimeError, "Set planner.runtime_id to a runtime that list_runtimes shows as healthy and with read_only_turn.";
 
     /// No such proposal, or it is too old to be kept.
     ProposalNotFound = "proposal.not_found", NotFound, "List the proposals and use one of their ids.";

@@ -28,6 +28,11 @@ pub const WAKE_QUEUE_MAX: usize = 1024;
 /// Events of one session on their way to the engine.
 pub const SESSION_QUEUE_MAX: usize = 256;
 
+/// The planner has answered by then, its start included (seed).
+pub const PLANNER_TIMEOUT: Duration = Duration::from_mins(5);
+/// A goal to plan for (seed). Larger texts belong into a file of the project, which the planner can read.
+pub const GOAL_BYTES_MAX: usize = 16 * 1024;
+
 /// Tasks of one objective (seed).
 pub const TASKS_MAX: usize = 10;
 /// The title of an objective, a plan or a task, in characters: a line of a list (seed).
@@ -136,5 +141,7 @@ pub const LOCAL_CONNECTIONS_MAX: usize = 128;
 pub const LOCAL_REQUESTS_MAX: usize = 64;
 /// Answers of one connection that wait for a slow reader before the streams of the connection wait too.
 pub const LOCAL_ANSWERS_MAX: usize = 64;
+/// How often a client that says nothing more is looked for while its calls run: a second of a planner costs little.
+pub const LOCAL_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Calls that run when a connection ends have this long to be answered.
 pub const LOCAL_DRAIN: Duration = Duration::from_secs(1);

@@ -3,14 +3,18 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use cortex_lib::api::operator::{AddProject, CoreStatus};
 use cortex_lib::api::tool::{ListAgents, ListProjects};
 use cortex_lib::error::Code;
-use cortex_lib::ids::ProjectId;
+use cortex_lib::ids::{ProjectId, RuntimeId};
+use cortex_lib::limits::LOCAL_LOOK_EVERY;
 use cortex_lib::local::{self, Client};
+use cortex_lib::port::{Script, ScriptedRuntime, ScriptedWorld};
 use cortex_lib::store::DataDir;
-use cortex_lib::{Cortex, limits};
+use cortex_lib::{Cortex, Settings, limits};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
@@ -175,6 +179,59 @@ async fn who_ends_its_side_is_still_answered() {
     assert!(said.contains(&(2, "ok")), "{said:?}");
     assert!(said.contains(&(1, "end")), "{said:?}");
     cortex.shutdown().await.unwrap();
+}
+
+/// A core whose planner never answers, with a project.
+async fn thinking(dir: &TempDir) -> (Cortex, ScriptedWorld, Value) {
+    let planner = ScriptedRuntime::new("scripted").turn(|_| Script::new());
+    let world = planner.world().clone();
+    let mut settings = Settings::default();
+    settings.planner.runtime_id = RuntimeId::new("scripted");
+    let builder = Cortex::builder(dir.path()).settings(settings).runtime(Arc::new(planner));
+    let cortex = builder.open().await.unwrap();
+    let project = cortex.as_user().call(add(dir, "web")).await.unwrap().project.project_id;
+    let args = json!({ "project_id": project, "goal": "Think." });
+    (cortex, world, json!({ "id": 1, "call": "propose_objective", "args": args }))
+}
+
+async fn until(condition: impl Fn() -> bool) {
+    let waits = async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), waits).await.unwrap();
+}
+
+/// S-099: a person who stops waiting for a plan, with Ctrl-C or by closing the terminal.
+#[tokio::test]
+async fn a_client_that_goes_away_ends_the_planner() {
+    let dir = TempDir::new().unwrap();
+    let (cortex, world, propose) = thinking(&dir).await;
+    let _server = local::serve(&cortex).unwrap();
+    let mut raw = Raw::connect(&dir).await;
+    raw.say(&propose.to_string()).await;
+    until(|| world.turns().len() == 1).await;
+    drop(raw);
+    until(|| world.processes().is_empty()).await;
+    cortex.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_has_said_all_still_waits_for_its_planner() {
+    let dir = TempDir::new().unwrap();
+    let (cortex, world, propose) = thinking(&dir).await;
+    let _server = local::serve(&cortex).unwrap();
+    let mut raw = Raw::connect(&dir).await;
+    raw.say(&propose.to_string()).await;
+    raw.requests = None;
+    until(|| world.turns().len() == 1).await;
+    // Longer than it takes to look for the client.
+    let ends = until(|| world.processes().is_empty());
+    assert!(tokio::time::timeout(LOCAL_LOOK_EVERY * 3, ends).await.is_err());
+    cortex.shutdown().await.unwrap();
+    let answer = raw.hear().await.unwrap();
+    assert_eq!(answer["error"]["code"], "core.not_ready");
 }
 
 #[tokio::test]

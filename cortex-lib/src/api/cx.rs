@@ -121,7 +121,7 @@ impl Cx {
     pub(super) fn check_ready(&self, def: &CommandDef) -> Result<()> {
         match def.effect {
             Effect::Reads => Ok(()),
-            Effect::Writes | Effect::WritesOnce => self.core.check_ready(),
+            Effect::Writes | Effect::WritesOnce | Effect::WritesLast => self.core.check_ready(),
         }
     }
 

@@ -12,6 +12,7 @@ mod arguments;
 mod command;
 mod cx;
 pub mod operator;
+mod planner;
 pub mod reference;
 mod reply;
 mod schema;
@@ -25,7 +26,7 @@ pub use cx::{Catalogue, Cx, Granted};
 pub use reply::{AgentReply, ObjectiveReply, ProjectReply, ProposalReply, TaskReply};
 
 /// Every tool, in the order in which callers see them.
-pub static TOOLS: [ToolDef; 25] = [
+pub static TOOLS: [ToolDef; 27] = [
     ToolDef::of::<tool::ListProjects>(),
     ToolDef::of::<tool::ListRuntimes>(),
     ToolDef::of::<tool::ListAgents>(),
@@ -38,6 +39,8 @@ pub static TOOLS: [ToolDef; 25] = [
     ToolDef::of::<tool::StopAgent>(),
     ToolDef::of::<tool::PollAgentEvents>(),
     ToolDef::of::<tool::CreateObjective>(),
+    ToolDef::of::<tool::PlanObjective>(),
+    ToolDef::of::<tool::ProposeObjective>(),
     ToolDef::of::<tool::ListProposals>(),
     ToolDef::of::<tool::EditProposal>(),
     ToolDef::of::<tool::ApproveProposal>(),

@@ -49,7 +49,7 @@ pub fn compose(
 }
 
 /// A line of backticks that is longer than any inside, so that the text cannot end its own block.
-fn fence_for(text: &str) -> String {
+pub(super) fn fence_for(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     "`".repeat(longest.max(2).saturating_add(1))
 }

@@ -19,6 +19,7 @@ pub mod machine;
 pub mod objective;
 pub mod plan;
 pub mod planned;
+pub mod planning;
 pub mod proposal;
 pub mod proposed;
 pub mod retry;

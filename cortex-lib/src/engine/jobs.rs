@@ -145,7 +145,7 @@ impl Engine {
         let resumes = runtime.info().capabilities.contains(&Capability::Resume);
         let spec = SessionSpec {
             session_id: id.clone(),
-            agent_id: agent.id,
+            agent_id: Some(agent.id),
             role: agent.role,
             cwd: project.root,
             scratch: self.core.host().make_scratch(id)?,

@@ -13,6 +13,7 @@ mod host;
 mod jobs;
 mod live;
 mod output;
+mod plan_turn;
 mod run;
 mod sessions;
 mod shutdown;

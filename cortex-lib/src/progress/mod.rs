@@ -9,6 +9,7 @@ mod attempts;
 mod board;
 mod flow;
 mod objectives;
+mod planner;
 mod projects;
 mod proposals;
 mod reassignments;

@@ -13,6 +13,7 @@ impl WriteTx<'_> {
     /// `project.not_found`, `project.in_use` while sessions live or objectives have not ended.
     pub fn retire_project(&mut self, id: &ProjectId) -> Result<Project> {
         let project = self.project(id)?;
+        self.check_not_planned(&project)?;
         let agents = self.agents(Some(id))?;
         let live: Vec<_> = agents
             .iter()

@@ -26,6 +26,7 @@ mod feed;
 mod handle;
 mod migrate;
 mod objective;
+mod planner_session;
 mod project;
 mod proposal;
 mod reader;
@@ -76,6 +77,7 @@ for_tests!(
     self::handle::Store,
     self::handle::StoreOptions,
     self::objective::Objective,
+    self::planner_session::PlannerSession,
     self::project::Project,
     self::proposal::Proposal,
     self::task::HoldRow,

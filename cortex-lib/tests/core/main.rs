@@ -11,6 +11,7 @@ mod events;
 mod lives;
 mod once;
 mod pausing;
+mod planning;
 mod proposal_races;
 mod proposals;
 mod reading;

@@ -42,7 +42,7 @@ async fn the_list_is_the_catalogue() {
             "annotations": {
                 "readOnlyHint": tool.effect == Effect::Reads,
                 "destructiveHint": false,
-                "idempotentHint": tool.effect != Effect::Writes,
+                "idempotentHint": matches!(tool.effect, Effect::Reads | Effect::WritesOnce),
             },
         });
         assert_eq!(*listed, expected);

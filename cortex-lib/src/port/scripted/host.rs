@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use super::wait;
 use super::world::{Asked, ScriptedWorld};
 use crate::domain::verification::CommandReport;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::ids::SessionId;
 use crate::port::{Host, VerificationOutcome, VerificationRequest, Verifier};
 
@@ -114,7 +114,10 @@ impl Host for ScriptedHost {
     }
 
     fn make_scratch(&self, session: &SessionId) -> Result<PathBuf> {
-        self.world.put_scratch(session);
+        if !self.world.put_scratch(session) {
+            let message = "no folder for a session can be made";
+            return Err(Error::new(Code::DataDirUnusable, message));
+        }
         Ok(Path::new("/scratch").join(session.as_str()))
     }
 

@@ -84,6 +84,14 @@ CREATE TABLE session (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX session_live ON session (agent_id) WHERE ended_at IS NULL;
 
+-- A session of the planner belongs to no agent. Its row is there exactly as long as something of it may live.
+CREATE TABLE planner_session (
+    session_id TEXT PRIMARY KEY,
+    project_id TEXT NOT NULL REFERENCES project (project_id),
+    runtime_id TEXT NOT NULL,
+    started_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE turn (
     turn_id    TEXT PRIMARY KEY,
     agent_id   TEXT NOT NULL REFERENCES agent (agent_id),
