@@ -168,6 +168,23 @@ codes! {
     TaskStateConflict = "task.state_conflict", StateConflict, "Look at the task's status and do what it allows.";
     /// What was said belongs to an attempt that is over.
     AttemptStale = "attempt.stale", StateConflict, "Nothing to do: a newer attempt counts.";
+    /// No such attempt, or not the caller's.
+    ExecutionNotFound = "execution.not_found", NotFound, "Look at the task and use the execution_id of one of its attempts.";
+
+    /// No such message, or not one of the caller's.
+    MessageNotFound = "message.not_found", NotFound, "Use the message_id of a message that you sent or that waits for you.";
+    /// The sender or the reader is not in the channel.
+    MessageOutOfScope = "message.out_of_scope", AuthorizationError, "Write in a channel that both belong to: their project, or an objective that both run or ran an attempt of.";
+    /// The request names a tool that one of the two may not use.
+    MessageActionNotAllowed = "message.action_not_allowed", AuthorizationError, "Name a tool that both may use, or describe in the body what you need.";
+    /// The attempt does not run, so nobody would read it.
+    MessageRecipientUnavailable = "message.recipient_unavailable", StateConflict, "Write to the agent instead of the attempt.";
+    /// As many messages wait for the reader as may.
+    MessageInboxFull = "message.inbox_full", StateConflict, "Wait until the reader acknowledges some, or a message expires.";
+    /// As many messages of the sender wait as may.
+    MessageSenderLimit = "message.sender_limit", StateConflict, "Wait until your readers acknowledge some, or a message expires.";
+    /// Nobody acknowledged the message in time.
+    MessageExpired = "message.expired", StateConflict, "Nothing to do: it has left the inbox.";
 
     /// The endpoint's port is taken.
     McpPortInUse = "mcp.port_in_use", StateConflict, "Set another mcp.port in config.json, or stop what listens there.";

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use super::access::Caller;
+use super::access::{Caller, SessionCaller};
 use super::command::{Command, CommandDef, Effect, ToolDef, to_wire};
 use super::{OPERATOR, TOOLS};
+use crate::domain::message::Sender;
 use crate::engine::Core;
 use crate::error::{Code, Error, Kind, Result};
 use crate::ids::{AgentId, CorrelationId, ProjectId};
@@ -172,6 +173,16 @@ impl<'a> Granted<'a> {
     /// Whether the caller may see what belongs to `project`.
     pub fn sees(self, project: &ProjectId) -> bool {
         self.project_scope().is_none_or(|own| own == project)
+    }
+
+    /// Who calls, as a sender of messages.
+    pub(super) fn sender(self) -> Sender {
+        match self.caller() {
+            Caller::User => Sender::User,
+            Caller::Session(SessionCaller { agent_id, project_id, .. }) => {
+                Sender::Agent { agent_id: agent_id.clone(), project_id: project_id.clone() }
+            }
+        }
     }
 
     /// The agent whose session calls; `None`: the user.

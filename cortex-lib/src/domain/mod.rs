@@ -13,6 +13,7 @@ pub mod event;
 pub mod graph;
 pub mod instruction;
 pub mod machine;
+pub mod message;
 pub mod objective;
 pub mod plan;
 pub mod retry;

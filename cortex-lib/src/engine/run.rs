@@ -198,6 +198,7 @@ impl Engine {
                         }
                         Some(_) | None => Ok(()),
                     },
+                    Timer::MessagesDue => tx.expire_due_messages(),
                 }
             })
             .await?;

@@ -204,6 +204,7 @@ impl WriteTx<'_> {
                 .map(|attempt| attempt.task_id.to_string()),
         );
         if tasks.is_empty() {
+            self.expire_messages_to_agent(id)?;
             return self.remove_agent(&agent);
         }
         let message = format!("agent {} is still needed by {} tasks", agent.name, tasks.len());

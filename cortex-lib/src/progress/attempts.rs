@@ -9,6 +9,7 @@ use super::turns::TurnOver;
 use crate::domain::agent::AgentInput;
 use crate::domain::attempt::{AttemptInput, AttemptState, Cause, EndReason, Outcome};
 use crate::domain::event::EventKind;
+use crate::domain::message::takes_messages;
 use crate::domain::retry::backoff;
 use crate::domain::schedule::Hold;
 use crate::domain::task::{AttemptEnd, Evidence, Phase, TaskInput};
@@ -104,11 +105,15 @@ impl WriteTx<'_> {
             .ok_or_else(|| Error::new(Code::AttemptStale, format!("there is no attempt {id}")))?;
         let task = self.task(&before.task_id)?;
         let held_agent = before.state.holds_agent();
+        let took_messages = takes_messages(before.state);
         let (attempt, changed) = self.step_attempt(before, &task.project_id, input, |attempt| {
             note(attempt, input, report);
         })?;
         if !changed {
             return Ok(attempt);
+        }
+        if took_messages && !takes_messages(attempt.state) {
+            self.expire_messages_to_attempt(&attempt)?;
         }
         if held_agent && !attempt.state.holds_agent() {
             self.tell_attempt_turn_over(&attempt, input, report)?;

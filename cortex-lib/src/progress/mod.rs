@@ -7,6 +7,7 @@
 mod agents;
 mod attempts;
 mod board;
+mod messages;
 mod objectives;
 mod projects;
 mod recovery;
@@ -17,5 +18,6 @@ pub use agents::{SessionEnd, TurnFailed};
 pub use attempts::AttemptReport;
 pub(crate) use attempts::last_failure_text;
 pub use board::BoardFacts;
+pub use messages::{Post, Posted};
 pub use objectives::NewObjective;
 pub use tasks::Decided;

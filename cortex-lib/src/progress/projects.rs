@@ -36,6 +36,7 @@ impl WriteTx<'_> {
                 .with("objective_ids", open));
         }
         for agent in &agents {
+            self.expire_messages_to_agent(&agent.id)?;
             self.remove_agent(agent)?;
         }
         self.remove_project(&project)?;

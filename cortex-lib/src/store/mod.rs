@@ -24,6 +24,7 @@ mod event_log;
 mod faults;
 mod feed;
 mod handle;
+mod message;
 mod migrate;
 mod objective;
 mod project;
@@ -73,6 +74,7 @@ for_tests!(
     self::event_log::NewEvent,
     self::handle::Store,
     self::handle::StoreOptions,
+    self::message::Message,
     self::objective::Objective,
     self::project::Project,
     self::task::HoldRow,

@@ -1,5 +1,6 @@
 //! The tools, one file each, called by the tool's name.
 
+pub mod ack_message;
 pub mod approve_task;
 pub mod cancel_task;
 pub mod create_agent;
@@ -12,12 +13,15 @@ pub mod list_projects;
 pub mod list_runtimes;
 pub mod list_tasks;
 pub mod poll_agent_events;
+pub mod post_message;
+pub mod read_messages;
 pub mod retry_task;
 pub mod send_message;
 pub mod start_agent;
 pub mod stop_agent;
 pub mod update_agent;
 
+pub use ack_message::AckMessage;
 pub use approve_task::ApproveTask;
 pub use cancel_task::CancelTask;
 pub use create_agent::CreateAgent;
@@ -30,6 +34,8 @@ pub use list_projects::ListProjects;
 pub use list_runtimes::ListRuntimes;
 pub use list_tasks::ListTasks;
 pub use poll_agent_events::PollAgentEvents;
+pub use post_message::PostMessage;
+pub use read_messages::ReadMessages;
 pub use retry_task::RetryTask;
 pub use send_message::SendMessage;
 pub use start_agent::StartAgent;

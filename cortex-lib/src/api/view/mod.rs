@@ -2,6 +2,7 @@
 
 mod agent;
 mod attempt;
+mod message;
 mod objective;
 mod project;
 mod runtime;
@@ -9,6 +10,7 @@ mod task;
 
 pub use agent::{AgentCurrent, AgentSession, AgentView};
 pub use attempt::{AttemptView, VerificationView};
+pub use message::{MessageFrom, MessageFromKind, MessageView};
 pub use objective::{FlowStateView, FlowView, ObjectiveView};
 pub use project::ProjectView;
 pub use runtime::{HealthView, RuntimeView};
