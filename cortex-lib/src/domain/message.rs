@@ -228,7 +228,6 @@ pub const fn takes_messages(attempt: AttemptState) -> bool {
 
 /// Who may use the tool that a request names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "one column of the permission table each")]
 pub struct ActionRights {
     /// Who asks for it.
     pub sender: bool,
@@ -249,12 +248,9 @@ impl ActionRights {
 
 /// What has to be known to decide about a post.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Facts {
     /// Whether the sender belongs to the channel. The user belongs to every one.
     pub sender_belongs: bool,
-    /// Whether the sender is an agent: only agents have a quota.
-    pub sender_is_agent: bool,
     /// Whether the reader belongs to the channel.
     pub reader_belongs: bool,
     /// Whether the reader is the sender.
@@ -267,8 +263,8 @@ pub struct Facts {
     pub attempt: Option<AttemptState>,
     /// Messages that wait in the reader's inbox.
     pub inbox: usize,
-    /// Messages of the sender that wait in others' inboxes.
-    pub sent: usize,
+    /// Messages of the sender that wait in others' inboxes. The user's are not counted.
+    pub sent: Option<usize>,
 }
 
 /// Why a post is refused.
@@ -314,7 +310,7 @@ pub fn may_post(facts: &Facts) -> Result<(), Rejection> {
     if facts.inbox >= INBOX_MAX {
         return Err(Rejection::InboxFull);
     }
-    if facts.sender_is_agent && facts.sent >= SENT_WAITING_MAX {
+    if facts.sent.is_some_and(|sent| sent >= SENT_WAITING_MAX) {
         return Err(Rejection::SenderLimit);
     }
     Ok(())
@@ -328,14 +324,13 @@ mod tests {
 
     const FITS: Facts = Facts {
         sender_belongs: true,
-        sender_is_agent: true,
         reader_belongs: true,
         to_oneself: false,
         reader_role: Role::Worker,
         action: None,
         attempt: None,
         inbox: 0,
-        sent: 0,
+        sent: Some(0),
     };
 
     const EVERYBODY: ActionRights = ActionRights { sender: true, worker: true, orchestrator: true };
@@ -384,7 +379,7 @@ mod tests {
             (Facts { action: not_worker, ..FITS }, Rejection::ActionNotAllowed),
             (Facts { attempt: ended, ..FITS }, Rejection::RecipientUnavailable),
             (Facts { inbox: INBOX_MAX, ..FITS }, Rejection::InboxFull),
-            (Facts { sent: SENT_WAITING_MAX, ..FITS }, Rejection::SenderLimit),
+            (Facts { sent: Some(SENT_WAITING_MAX), ..FITS }, Rejection::SenderLimit),
         ];
         for (facts, rejection) in cases {
             assert_eq!(may_post(&facts), Err(rejection), "{facts:?}");
@@ -393,8 +388,8 @@ mod tests {
             Facts { action: Some(EVERYBODY), ..FITS },
             Facts { action: not_worker, reader_role: Role::Orchestrator, ..FITS },
             Facts { attempt: Some(AttemptState::Starting), ..FITS },
-            Facts { inbox: INBOX_MAX - 1, sent: SENT_WAITING_MAX - 1, ..FITS },
-            Facts { sender_is_agent: false, sent: SENT_WAITING_MAX, ..FITS },
+            Facts { inbox: INBOX_MAX - 1, sent: Some(SENT_WAITING_MAX - 1), ..FITS },
+            Facts { sent: None, ..FITS },
         ];
         for facts in fits {
             assert_eq!(may_post(&facts), Ok(()), "{facts:?}");

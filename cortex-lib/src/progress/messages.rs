@@ -11,6 +11,7 @@ use crate::domain::message::{
 use crate::error::{Code, Error, Kind, Problem, Result};
 use crate::ids::{AgentId, AttemptId, MessageId, ObjectiveId, ProjectId};
 use crate::limits::{INBOX_MAX, SENT_WAITING_MAX};
+use crate::secret::redact;
 use crate::store::{Attempt, Message, NewEvent, ReadTx, Timer, WriteTx};
 use crate::time::Timestamp;
 
@@ -62,7 +63,7 @@ impl WriteTx<'_> {
     ///
     /// Only when the store fails: a refusal is an answer, because its event has to be kept.
     pub fn post_message(&mut self, mut post: Post) -> Result<Posted> {
-        post.letter.body = stored_body(post.letter.body);
+        post.letter.body = stored_body(&post.letter.body);
         match self.judge(&post, self.steady()) {
             Ok(Verdict::Repeat(message)) => Ok(Posted::Again(message)),
             Ok(Verdict::Fits(reader)) => self.keep_message(post, reader).map(Posted::New),
@@ -189,14 +190,13 @@ impl ReadTx<'_> {
         let sender = post.from.agent_id();
         let facts = Facts {
             sender_belongs: self.sender_belongs(post, &reader.channel_project)?,
-            sender_is_agent: sender.is_some(),
             reader_belongs: reader.belongs,
             to_oneself: sender == Some(&reader.agent_id),
             reader_role: reader.role,
             action: post.action,
             attempt: reader.attempt.as_ref().map(|attempt| attempt.state),
             inbox: self.inbox_count(&reader.agent_id, now)?,
-            sent: sender.map_or(Ok(0), |sender| self.sent_count(sender, now))?,
+            sent: sender.map(|sender| self.sent_count(sender, now)).transpose()?,
         };
         match may_post(&facts) {
             Ok(()) => Ok(Verdict::Fits(reader)),
@@ -301,8 +301,8 @@ impl ReadTx<'_> {
 }
 
 /// The one place where a body becomes what is stored of it.
-fn stored_body(body: String) -> String {
-    body
+fn stored_body(body: &str) -> String {
+    redact(body).into_owned()
 }
 
 fn refusal(rejection: Rejection, post: &Post, reader: &Reader) -> Error {

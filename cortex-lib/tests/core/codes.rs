@@ -4,21 +4,22 @@ use std::collections::BTreeSet;
 
 use cortex_lib::api::operator::PauseAgent;
 use cortex_lib::api::tool::{
-    ApproveTask, CancelTask, CreateAgent, CreateObjective, GetAgentStatus, GetTaskStatus,
-    InterruptAgent, ListAgents, PollAgentEvents, RetryTask, SendMessage, StartAgent, StopAgent,
-    UpdateAgent,
+    AckMessage, ApproveTask, CancelTask, CreateAgent, CreateObjective, GetAgentStatus,
+    GetTaskStatus, InterruptAgent, ListAgents, ListTasks, PollAgentEvents, PostMessage,
+    ReadMessages, RetryTask, SendMessage, StartAgent, StopAgent, UpdateAgent,
 };
-use cortex_lib::api::{Command, TOOLS};
+use cortex_lib::api::{Command, Cx, TOOLS};
 use cortex_lib::domain::agent::{AgentState, AgentStatus, Interaction, Role, Wanted};
 use cortex_lib::domain::capability::Capability;
+use cortex_lib::domain::message::{Addressee, Channel, Purpose};
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::domain::usage::Usage;
 use cortex_lib::error::{Code, Error};
-use cortex_lib::ids::{AgentId, ProjectId, RuntimeId, TaskId};
+use cortex_lib::ids::{AgentId, AttemptId, MessageId, ObjectiveId, ProjectId, RuntimeId, TaskId};
 use cortex_lib::port::{Opening, Script, ScriptedRuntime};
 use cortex_lib::store::Agent;
 
-use crate::bench::{Bench, SCRIPTED, Setup, new_agent, secs, spec};
+use crate::bench::{Bench, SCRIPTED, Setup, new_agent, pass, secs, spec};
 
 /// Codes that a driver may answer a start with.
 const START: [Code; 7] = [
@@ -48,7 +49,12 @@ struct Met {
 
 impl Met {
     async fn meet<C: Command<Output: std::fmt::Debug>>(&mut self, call: C, code: Code) {
-        let error = self.bench.cx.call(call).await.unwrap_err();
+        let user = self.bench.cx.clone();
+        self.meet_as(&user, call, code).await;
+    }
+
+    async fn meet_as<C: Command<Output: std::fmt::Debug>>(&mut self, cx: &Cx, call: C, code: Code) {
+        let error = cx.call(call).await.unwrap_err();
         assert_eq!(error.code(), code, "{}: {error}", C::NAME);
         self.codes.insert((C::NAME, code));
     }
@@ -133,6 +139,7 @@ async fn every_declared_code_can_be_met() {
     starts(&mut met).await;
     turns(&mut met).await;
     tasks(&mut met).await;
+    messages(&mut met).await;
 
     let declared: BTreeSet<_> =
         TOOLS.iter().flat_map(|tool| tool.errors.iter().map(|code| (tool.name, *code))).collect();
@@ -283,4 +290,49 @@ async fn tasks(met: &mut Met) {
     met.bench.call(approve(&done)).await;
     met.meet(CancelTask { task_id: done, reason: None }, Code::TaskStateConflict).await;
     met.bench.call(StopAgent { agent_id: worker }).await;
+}
+
+async fn messages(met: &mut Met) {
+    let project = Channel::Project(met.bench.project.clone());
+    let (ann, bob) = (met.bench.agent("ann").await, met.bench.agent("bob").await);
+    let to_bob = PostMessage::new(project.clone(), Addressee::Agent(bob.clone()), "hi");
+    let in_channel = |channel| PostMessage { channel, ..to_bob.clone() };
+    let for_reader = |to| PostMessage { to, ..to_bob.clone() };
+    let nowhere = Channel::Project(ProjectId::new("nowhere"));
+    met.meet(in_channel(nowhere), Code::ProjectNotFound).await;
+    let none = Channel::Objective(ObjectiveId::new("none"));
+    met.meet(in_channel(none), Code::ObjectiveNotFound).await;
+    let nobody = Addressee::Agent(AgentId::new("nobody"));
+    met.meet(for_reader(nobody), Code::AgentNotFound).await;
+    let never = Addressee::Attempt(AttemptId::new("never"));
+    met.meet(for_reader(never), Code::ExecutionNotFound).await;
+    let unwritten = MessageId::new("unwritten");
+    let reply = PostMessage { in_reply_to: Some(unwritten.clone()), ..to_bob.clone() };
+    met.meet(reply, Code::MessageNotFound).await;
+
+    let objectives = met.bench.call(ListTasks {}).await.objectives;
+    let ran = objectives.iter().rev().find(|one| !one.tasks[0].attempts.is_empty()).unwrap();
+    let objective = Channel::Objective(ran.objective_id.clone());
+    met.meet(in_channel(objective), Code::MessageOutOfScope).await;
+    let ended = Addressee::Attempt(ran.tasks[0].attempts[0].execution_id.clone());
+    met.meet(for_reader(ended), Code::MessageRecipientUnavailable).await;
+    let action = Some("cancel_task".to_owned());
+    let request = PostMessage { purpose: Purpose::Request { action }, ..to_bob.clone() };
+    met.meet(request, Code::MessageActionNotAllowed).await;
+
+    let as_ann = crate::messages::agent(&met.bench, &ann);
+    for _ in 0..32 {
+        as_ann.call(to_bob.clone()).await.unwrap();
+    }
+    met.meet(to_bob.clone(), Code::MessageInboxFull).await;
+    let to_cid = for_reader(Addressee::Agent(met.bench.agent("cid").await));
+    met.meet_as(&as_ann, to_cid.clone(), Code::MessageSenderLimit).await;
+
+    let nobody = ReadMessages { agent_id: Some(AgentId::new("nobody")), ..ReadMessages::default() };
+    met.meet(nobody, Code::AgentNotFound).await;
+    met.meet(AckMessage { message_id: unwritten }, Code::MessageNotFound).await;
+    let short = PostMessage { ttl_secs: 60, ..to_cid };
+    let message_id = met.bench.call(short).await.message.message_id;
+    pass(secs(60)).await;
+    met.meet(AckMessage { message_id }, Code::MessageExpired).await;
 }

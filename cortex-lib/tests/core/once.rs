@@ -2,10 +2,12 @@
 
 use cortex_lib::api::operator::{PauseAgent, ResumeAgent};
 use cortex_lib::api::tool::{
-    ApproveTask, CancelTask, InterruptAgent, RetryTask, StartAgent, StopAgent,
+    AckMessage, ApproveTask, CancelTask, InterruptAgent, PostMessage, RetryTask, StartAgent,
+    StopAgent,
 };
 use cortex_lib::api::{Catalogue, Command, Effect};
 use cortex_lib::domain::attempt::Cause;
+use cortex_lib::domain::message::{Addressee, Channel};
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::error::Code;
 use cortex_lib::port::Script;
@@ -80,6 +82,17 @@ async fn cancelling_twice_is_one_decision() {
     assert_eq!(bench.task(&id).await.decisions.len(), 1, "S-137");
 }
 
+/// S-223
+#[tokio::test(start_paused = true)]
+async fn acknowledging_twice_is_one_event() {
+    let bench = Setup::new().open().await;
+    let agent_id = bench.agent("a").await;
+    let channel = Channel::Project(bench.project.clone());
+    let post = PostMessage::new(channel, Addressee::Agent(agent_id), "hi");
+    let message_id = bench.call(post).await.message.message_id;
+    twice(&bench, AckMessage { message_id }).await;
+}
+
 #[test]
 fn every_tool_that_changes_at_most_once_is_tried_here() {
     let tried = [
@@ -89,6 +102,7 @@ fn every_tool_that_changes_at_most_once_is_tried_here() {
         CancelTask::NAME,
         ApproveTask::NAME,
         RetryTask::NAME,
+        AckMessage::NAME,
     ];
     let once = Catalogue::CORTEX.tools.iter().filter(|tool| tool.effect == Effect::WritesOnce);
     assert_eq!(once.map(|tool| tool.name).collect::<Vec<_>>(), tried);
