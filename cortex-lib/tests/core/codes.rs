@@ -8,6 +8,7 @@ use cortex_lib::api::tool::{
     GetTaskStatus, InterruptAgent, ListAgents, ListTasks, PollAgentEvents, PostMessage,
     ReadMessages, RetryTask, SendMessage, StartAgent, StopAgent, UpdateAgent,
 };
+use cortex_lib::api::view::ObjectiveView;
 use cortex_lib::api::{Command, Cx, TOOLS};
 use cortex_lib::domain::agent::{AgentState, AgentStatus, Interaction, Role, Wanted};
 use cortex_lib::domain::capability::Capability;
@@ -311,10 +312,14 @@ async fn messages(met: &mut Met) {
     met.meet(reply, Code::MessageNotFound).await;
 
     let objectives = met.bench.call(ListTasks {}).await.objectives;
-    let ran = objectives.iter().rev().find(|one| !one.tasks[0].attempts.is_empty()).unwrap();
-    let objective = Channel::Objective(ran.objective_id.clone());
+    let first_attempt = |one: &ObjectiveView| {
+        let attempt = one.tasks.first()?.attempts.first()?;
+        Some((one.objective_id.clone(), attempt.execution_id.clone()))
+    };
+    let (objective, ended) = objectives.iter().rev().find_map(first_attempt).unwrap();
+    let objective = Channel::Objective(objective);
     met.meet(in_channel(objective), Code::MessageOutOfScope).await;
-    let ended = Addressee::Attempt(ran.tasks[0].attempts[0].execution_id.clone());
+    let ended = Addressee::Attempt(ended);
     met.meet(for_reader(ended), Code::MessageRecipientUnavailable).await;
     let action = Some("cancel_task".to_owned());
     let request = PostMessage { purpose: Purpose::Request { action }, ..to_bob.clone() };

@@ -83,9 +83,12 @@ async fn what_has_expired_when_the_turn_is_sent_is_not_counted() {
 #[tokio::test(start_paused = true)]
 async fn a_message_to_an_attempt_is_not_counted_for_the_next_one() {
     let runtime = |runtime: ScriptedRuntime| {
-        runtime.turn(|turn| match turn.instruction.starts_with("Do x.") {
-            true => Script::new().wait(secs(10)).answer("done"),
-            false => Script::new().answer("done"),
+        runtime.turn(|turn| {
+            if turn.instruction.starts_with("Do x.") {
+                Script::new().wait(secs(10)).answer("done")
+            } else {
+                Script::new().answer("done")
+            }
         })
     };
     let bench = Setup::new().runtime(runtime).open().await;

@@ -9,6 +9,7 @@ mod edges;
 mod events;
 mod inbox;
 mod lives;
+mod message_lives;
 mod messages;
 mod once;
 mod refusals;
