@@ -325,6 +325,22 @@ impl Error {
         self
     }
 
+    /// The same failure with each of its texts as `edit` makes it.
+    pub(crate) fn with_texts(mut self, edit: impl Fn(&str) -> String) -> Self {
+        let inner = &mut *self.0;
+        inner.message = edit(&inner.message);
+        inner.remedy = inner.remedy.as_deref().map(&edit);
+        for problem in &mut inner.problems {
+            problem.message = edit(&problem.message);
+        }
+        for detail in inner.details.values_mut() {
+            if let Value::String(text) = detail {
+                *text = edit(text);
+            }
+        }
+        self
+    }
+
     /// Ties it to the log, unless it is tied already.
     #[must_use]
     pub fn correlated(mut self, id: impl FnOnce() -> CorrelationId) -> Self {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::incoming;
 use super::supervisor::Supervisor;
 use crate::env::Env;
 use crate::ids::RuntimeId;
@@ -79,6 +80,7 @@ impl HealthBoard {
                 remediation: Some("Run the program by hand and see why it hangs.".to_owned()),
             }),
         };
+        let report = incoming::report(report);
         let at = self.env.now();
         let known = KnownHealth {
             health: report.health,

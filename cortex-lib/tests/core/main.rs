@@ -10,6 +10,7 @@ mod events;
 mod lives;
 mod once;
 mod refusals;
+mod secrets;
 mod tasks;
 mod turns;
 mod verifying;
