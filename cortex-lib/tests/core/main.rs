@@ -8,6 +8,7 @@ mod cancelling;
 mod codes;
 mod edges;
 mod events;
+mod fencing;
 mod lives;
 mod once;
 mod refusals;
