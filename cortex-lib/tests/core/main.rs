@@ -13,6 +13,7 @@ mod lives;
 mod once;
 mod refusals;
 mod secrets;
+mod stalls;
 mod tasks;
 mod turns;
 mod verifying;
