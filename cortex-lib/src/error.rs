@@ -111,6 +111,8 @@ codes! {
     ProjectNotFound = "project.not_found", NotFound, "List the projects and use one of their ids.";
     /// A project of this name exists.
     ProjectNameTaken = "project.name_taken", StateConflict, "Choose another name.";
+    /// The folder is another project's.
+    ProjectRootTaken = "project.root_taken", StateConflict, "Use that project, or remove it first.";
     /// The project is still used.
     ProjectInUse = "project.in_use", StateConflict, "Stop its agents and cancel or finish its objectives first.";
     /// The project's folder is not there any more.

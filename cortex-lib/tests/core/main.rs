@@ -11,6 +11,7 @@ mod events;
 mod fencing;
 mod lives;
 mod once;
+mod projects;
 mod quotas;
 mod refusals;
 mod secrets;
