@@ -9,6 +9,7 @@ mod codes;
 mod edges;
 mod events;
 mod fencing;
+mod lists;
 mod lives;
 mod once;
 mod projects;
