@@ -111,6 +111,8 @@ codes! {
     ProjectNotFound = "project.not_found", NotFound, "List the projects and use one of their ids.";
     /// A project of this name exists.
     ProjectNameTaken = "project.name_taken", StateConflict, "Choose another name.";
+    /// The folder is another project's.
+    ProjectRootTaken = "project.root_taken", StateConflict, "Use that project, or remove it first.";
     /// The project is still used.
     ProjectInUse = "project.in_use", StateConflict, "Stop its agents and cancel or finish its objectives first.";
     /// The project's folder is not there any more.
@@ -339,6 +341,22 @@ impl Error {
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.0.details.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// The same failure with each of its texts as `edit` makes it.
+    pub(crate) fn with_texts(mut self, edit: impl Fn(&str) -> String) -> Self {
+        let inner = &mut *self.0;
+        inner.message = edit(&inner.message);
+        inner.remedy = inner.remedy.as_deref().map(&edit);
+        for problem in &mut inner.problems {
+            problem.message = edit(&problem.message);
+        }
+        for detail in inner.details.values_mut() {
+            if let Value::String(text) = detail {
+                *text = edit(text);
+            }
+        }
         self
     }
 

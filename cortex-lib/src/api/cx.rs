@@ -9,6 +9,7 @@ use crate::domain::message::Sender;
 use crate::engine::Core;
 use crate::error::{Code, Error, Kind, Result};
 use crate::ids::{AgentId, CorrelationId, ProjectId};
+use crate::secret::redact;
 
 /// The commands that can be given.
 #[derive(Clone, Copy, Debug)]
@@ -131,11 +132,13 @@ impl Cx {
         let error = error.correlated(|| CorrelationId::new(self.core.env().mint()));
         let id = error.correlation_id().map(CorrelationId::as_str);
         let (command, caller, code) = (clip(name), &self.caller, error.code());
+        // It may quote what the caller sent.
+        let message = redact(error.message());
         // What the caller can mend is the caller's news; what Cortex or the machine broke is ours.
         if matches!(code.kind(), Kind::Internal | Kind::RuntimeError) {
-            tracing::warn!(correlation_id = id, %command, %caller, %code, "{}", error.message());
+            tracing::warn!(correlation_id = id, %command, %caller, %code, "{message}");
         } else {
-            tracing::debug!(correlation_id = id, %command, %caller, %code, "{}", error.message());
+            tracing::debug!(correlation_id = id, %command, %caller, %code, "{message}");
         }
         error
     }

@@ -9,6 +9,7 @@ use tokio::sync::mpsc::error::SendError;
 use tokio_util::sync::CancellationToken;
 
 use super::core::Core;
+use super::incoming;
 use super::live::{Live, Pulse, Pump, Work};
 use super::run::{Begun, Engine, stale_is_fine};
 use super::shutdown::close_within;
@@ -51,6 +52,7 @@ impl Engine {
                     done.unwrap_or_else(|_| Done::failed(&job, panicked()))
                 }
             };
+            let done = incoming::done(done);
             if let Err(SendError(wake)) = wakes.send(Wake::Done(job, done)).await {
                 close_unheard(host, wake).await;
             }

@@ -139,13 +139,18 @@ impl WriteTx<'_> {
             }
             // The core ends the sessions itself, and wants the agents back at its next start.
             AttemptState::Killing(EndReason::CoreStopping) => {}
-            AttemptState::Killing(_) => {
-                // The session is shared with nothing else that runs: the agent goes with it.
-                self.step_agent(
-                    &attempt.agent_id,
-                    AgentInput::Stop,
-                    &Why::Because("did not let go of its task"),
-                )?;
+            // The session is shared with nothing else that runs: the agent goes with it. Only a person who ends
+            // the task ends the agent too.
+            AttemptState::Killing(reason) => {
+                let input = match reason {
+                    EndReason::TimedOut | EndReason::Stalled => AgentInput::Recycle,
+                    EndReason::TaskCancelled
+                    | EndReason::ObjectivePaused
+                    | EndReason::AgentStopped
+                    | EndReason::CoreStopping => AgentInput::Stop,
+                };
+                let why = Why::Because("did not let go of its task");
+                self.step_agent(&attempt.agent_id, input, &why)?;
             }
             AttemptState::Verifying => {
                 self.clear_timer(&Timer::AttemptDeadline(id.clone()))?;

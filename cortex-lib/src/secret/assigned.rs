@@ -288,6 +288,10 @@ fn until(text: &str, max: usize, ends: impl Fn(char) -> bool) -> &str {
 
 /// What sorts of characters a value has.
 #[derive(Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and any of them may hold"
+)]
 struct Kinds {
     digit: bool,
     lower: bool,

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
+/// The line that opens a key, for what follows one.
+pub(super) const OPENING: &str = "-----BEGIN PRIVATE KEY-----\n";
 /// What a label of a private key ends with: `RSA PRIVATE KEY`, `PGP PRIVATE KEY BLOCK`.
 const LABELS: [&str; 2] = ["PRIVATE KEY", "PRIVATE KEY BLOCK"];
 /// Longer than any label there is.
@@ -40,6 +42,15 @@ pub(super) fn find(text: &str, spans: &mut Vec<Range<usize>>) {
         from = span.end;
         spans.push(span);
     }
+}
+
+/// Whether `text` ends inside a key.
+pub(super) fn is_left_open(text: &str) -> bool {
+    let marks = marks(text);
+    marks.last().filter(|last| last.opens).is_some_and(|last| {
+        let body = text.get(last.span.end..).unwrap_or_default();
+        body_ahead(body) == body.len()
+    })
 }
 
 /// The lines that open and close private keys, in their order.

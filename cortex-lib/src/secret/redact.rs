@@ -53,6 +53,33 @@ pub fn redact_json(value: &mut Value) {
     }
 }
 
+/// Takes secrets out of a text that comes line by line: a private key has many lines, and only the first one
+/// tells what it is.
+#[derive(Clone, Debug, Default)]
+pub struct LineRedactor {
+    in_key: bool,
+}
+
+impl LineRedactor {
+    /// The next line or lines without secrets.
+    pub fn next(&mut self, text: &str) -> String {
+        if !self.in_key {
+            self.in_key = pem::is_left_open(text);
+            return redact(text).into_owned();
+        }
+        // Read as what follows the line that opened the key.
+        let text = format!("{}{text}", pem::OPENING);
+        self.in_key = pem::is_left_open(&text);
+        let redacted = redact(&text);
+        match redacted.strip_prefix(REDACTED) {
+            Some(rest) if !rest.is_empty() && !self.in_key => {
+                rest.trim_start_matches('\n').to_owned()
+            }
+            _ => redacted.into_owned(),
+        }
+    }
+}
+
 fn redact_in_place(text: &mut String) {
     if let Cow::Owned(redacted) = redact(text) {
         *text = redacted;

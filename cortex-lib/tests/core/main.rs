@@ -1,18 +1,25 @@
 //! What the core does, seen through its public doors: real rules, real store, scripted agents, no real time.
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 
+mod access;
 mod agents;
 mod bench;
 mod cancelling;
 mod codes;
 mod edges;
 mod events;
+mod fencing;
 mod inbox;
+mod lists;
 mod lives;
 mod message_lives;
 mod messages;
 mod once;
+mod projects;
+mod quotas;
 mod refusals;
+mod secrets;
+mod stalls;
 mod tasks;
 mod turns;
 mod verifying;

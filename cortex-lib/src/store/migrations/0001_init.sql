@@ -89,7 +89,7 @@ CREATE TABLE turn (
     agent_id   TEXT NOT NULL REFERENCES agent (agent_id),
     session_id TEXT NOT NULL REFERENCES session (session_id),
     text       TEXT NOT NULL,
-    state      TEXT NOT NULL CHECK (state IN ('"sending"', '"running"', '"interrupting"', '"over"')),
+    state      TEXT NOT NULL CHECK (state IN ('"sending"', '"running"', '"interrupting"', '"stalled"', '"over"')),
     failure    TEXT,
     started_at INTEGER NOT NULL,
     ended_at   INTEGER
