@@ -113,6 +113,8 @@ codes! {
     ProjectNotFound = "project.not_found", NotFound, "List the projects and use one of their ids.";
     /// A project of this name exists.
     ProjectNameTaken = "project.name_taken", StateConflict, "Choose another name.";
+    /// The folder is another project's.
+    ProjectRootTaken = "project.root_taken", StateConflict, "Use that project, or remove it first.";
     /// The project is still used.
     ProjectInUse = "project.in_use", StateConflict, "Stop its agents and cancel or finish its objectives first.";
     /// The project's folder is not there any more.
@@ -172,6 +174,23 @@ codes! {
     TaskStateConflict = "task.state_conflict", StateConflict, "Look at the task's status and do what it allows.";
     /// What was said belongs to an attempt that is over.
     AttemptStale = "attempt.stale", StateConflict, "Nothing to do: a newer attempt counts.";
+    /// No such attempt, or not the caller's.
+    ExecutionNotFound = "execution.not_found", NotFound, "Look at the task and use the execution_id of one of its attempts.";
+
+    /// No such message, or not one of the caller's.
+    MessageNotFound = "message.not_found", NotFound, "Use the message_id of a message that you sent or that waits for you.";
+    /// The sender or the reader is not in the channel.
+    MessageOutOfScope = "message.out_of_scope", AuthorizationError, "Write in a channel that both belong to: their project, or an objective that both run or ran an attempt of.";
+    /// The request names a tool that one of the two may not use.
+    MessageActionNotAllowed = "message.action_not_allowed", AuthorizationError, "Name a tool that both may use, or describe in the body what you need.";
+    /// The attempt does not run, so nobody would read it.
+    MessageRecipientUnavailable = "message.recipient_unavailable", StateConflict, "Write to the agent instead of the attempt.";
+    /// As many messages wait for the reader as may.
+    MessageInboxFull = "message.inbox_full", StateConflict, "Wait until the reader acknowledges some, or a message expires.";
+    /// As many messages of the sender wait as may.
+    MessageSenderLimit = "message.sender_limit", StateConflict, "Wait until your readers acknowledge some, or a message expires.";
+    /// Nobody acknowledged the message in time.
+    MessageExpired = "message.expired", StateConflict, "Nothing to do: it has left the inbox.";
 
     /// The planner's answer is not exactly one plan of the fields that it may choose.
     PlannerInvalidPlan = "planner.invalid_plan", RuntimeError, "Ask again, or say more exactly what you want; nothing was kept.";
@@ -357,6 +376,22 @@ impl Error {
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.0.details.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// The same failure with each of its texts as `edit` makes it.
+    pub(crate) fn with_texts(mut self, edit: impl Fn(&str) -> String) -> Self {
+        let inner = &mut *self.0;
+        inner.message = edit(&inner.message);
+        inner.remedy = inner.remedy.as_deref().map(&edit);
+        for problem in &mut inner.problems {
+            problem.message = edit(&problem.message);
+        }
+        for detail in inner.details.values_mut() {
+            if let Value::String(text) = detail {
+                *text = edit(text);
+            }
+        }
         self
     }
 

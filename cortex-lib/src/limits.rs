@@ -65,6 +65,24 @@ pub const LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// A message to an agent (seed).
 pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
 
+/// Messages waiting in one inbox (seed). More than an agent reads in one turn only hides a stuck reader.
+pub const INBOX_MAX: usize = 32;
+/// Messages of one agent waiting in others' inboxes (seed). It keeps one agent from filling every inbox.
+pub const SENT_WAITING_MAX: usize = 32;
+/// The body of a message of the bus. Longer texts belong into a file of the project.
+pub const MESSAGE_BODY_BYTES_MAX: usize = 16 * 1024;
+/// Seconds that a message waits when its sender does not say.
+pub const MESSAGE_TTL_SECS: u32 = 24 * 60 * 60;
+/// The shortest wait: a turn that is just beginning still finds it.
+pub const MESSAGE_TTL_SECS_MIN: u32 = 60;
+/// The longest wait. What nobody read in a week is not news any more.
+pub const MESSAGE_TTL_SECS_MAX: u32 = 7 * 24 * 60 * 60;
+/// The newest messages that are kept, 64 MiB of bodies at most. An older one stays while it waits or its idempotency
+/// key holds, so no longer than the longest wait.
+pub const MESSAGES_KEPT: u64 = 4096;
+/// Messages that expire, or that are forgotten, in one commit: a step this small is not felt.
+pub const MESSAGES_SWEPT_AT_ONCE: usize = 64;
+
 /// Ended objectives that lists still show (C14).
 pub const ENDED_OBJECTIVES_LISTED_MAX: usize = 500;
 /// Free repeats of one task: attempts that were lost without anybody's fault (C22).

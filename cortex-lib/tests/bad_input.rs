@@ -499,6 +499,14 @@ async fn taken_names_and_missing_abilities_are_refused() {
     let (project, root) = (&place.project, place.root());
     let args = json!({"name": "p", "root": root});
     place.refuses::<AddProject>(args, want(Code::ProjectNameTaken, &[], "\"p\"")).await;
+    place
+        .refuses::<AddProject>(
+            json!({"name": "q", "root": root}),
+            want(Code::ProjectRootTaken, &[], "is the folder of project"),
+        )
+        .await;
+    let root = place.dir.path().join("q");
+    fs_err::create_dir(&root).unwrap();
     let add = AddProject { name: "q".into(), root, verification: None };
     let second = place.user.call(add).await.unwrap().project.project_id;
     let args = json!({"project_id": second, "name": "p"});

@@ -32,6 +32,7 @@ const DOORS: &[&str] = &[
     ".step_direct_turn(",
     ".step_objective(",
     ".step_proposal(",
+    ".step_message(",
     ".step_task(",
 ];
 

@@ -2,7 +2,7 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,16 +21,23 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
+/// Where the core keeps what it has.
+fn data(dir: &TempDir) -> PathBuf {
+    dir.path().join("data")
+}
+
 async fn open(dir: &TempDir) -> Cortex {
-    Cortex::builder(dir.path()).open().await.unwrap()
+    Cortex::builder(data(dir)).open().await.unwrap()
 }
 
 async fn connect(dir: &TempDir) -> Client {
-    Client::connect(dir.path()).await.unwrap().unwrap()
+    Client::connect(&data(dir)).await.unwrap().unwrap()
 }
 
 fn add(dir: &TempDir, name: &str) -> AddProject {
-    AddProject { name: name.to_owned(), root: dir.path().to_owned(), verification: None }
+    let root = dir.path().join(name);
+    fs_err::create_dir_all(&root).unwrap();
+    AddProject { name: name.to_owned(), root, verification: None }
 }
 
 /// A requester that writes its lines itself.
@@ -41,7 +48,7 @@ struct Raw {
 
 impl Raw {
     async fn connect(dir: &TempDir) -> Self {
-        let stream = UnixStream::connect(DataDir::socket_path_of(dir.path())).await.unwrap();
+        let stream = UnixStream::connect(DataDir::socket_path_of(&data(dir))).await.unwrap();
         let (answers, requests) = stream.into_split();
         Self { answers: BufReader::new(answers).lines(), requests: Some(requests) }
     }
@@ -60,13 +67,13 @@ impl Raw {
 #[tokio::test]
 async fn nobody_is_there_until_a_core_serves() {
     let dir = TempDir::new().unwrap();
-    assert!(Client::connect(dir.path()).await.unwrap().is_none());
+    assert!(Client::connect(&data(&dir)).await.unwrap().is_none());
     let cortex = open(&dir).await;
-    assert!(Client::connect(dir.path()).await.unwrap().is_none());
+    assert!(Client::connect(&data(&dir)).await.unwrap().is_none());
     let server = local::serve(&cortex).unwrap();
     let client = connect(&dir).await;
     server.stop().await;
-    assert!(Client::connect(dir.path()).await.unwrap().is_none());
+    assert!(Client::connect(&data(&dir)).await.unwrap().is_none());
     let error = client.call(CoreStatus {}).await.unwrap_err();
     assert_eq!(error.code(), Code::CoreStopped);
     cortex.shutdown().await.unwrap();
@@ -140,7 +147,7 @@ async fn streams_end_with_the_core() {
     cortex.shutdown().await.unwrap();
     while events.next().await.unwrap().is_some() {}
     assert_eq!(output.next().await, None);
-    assert!(Client::connect(dir.path()).await.unwrap().is_none());
+    assert!(Client::connect(&data(&dir)).await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -258,11 +265,12 @@ async fn a_line_that_is_no_request_is_refused_and_the_next_one_works() {
 #[tokio::test]
 async fn what_a_dead_core_left_is_replaced() {
     let dir = TempDir::new().unwrap();
-    let socket = DataDir::socket_path_of(dir.path());
+    fs_err::create_dir(data(&dir)).unwrap();
+    let socket = DataDir::socket_path_of(&data(&dir));
     // Bound and gone without a word: what `kill -9` leaves.
     drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
     assert!(socket.exists());
-    assert!(Client::connect(dir.path()).await.unwrap().is_none());
+    assert!(Client::connect(&data(&dir)).await.unwrap().is_none());
     let cortex = open(&dir).await;
     let _server = local::serve(&cortex).unwrap();
     connect(&dir).await.call(CoreStatus {}).await.unwrap();

@@ -26,7 +26,7 @@ pub use cx::{Catalogue, Cx, Granted};
 pub use reply::{AgentReply, ObjectiveReply, ProjectReply, ProposalReply, TaskReply};
 
 /// Every tool, in the order in which callers see them.
-pub static TOOLS: [ToolDef; 27] = [
+pub static TOOLS: [ToolDef; 30] = [
     ToolDef::of::<tool::ListProjects>(),
     ToolDef::of::<tool::ListRuntimes>(),
     ToolDef::of::<tool::ListAgents>(),
@@ -54,6 +54,9 @@ pub static TOOLS: [ToolDef; 27] = [
     ToolDef::of::<tool::ReassignTask>(),
     ToolDef::of::<tool::ApproveTask>(),
     ToolDef::of::<tool::RetryTask>(),
+    ToolDef::of::<tool::PostMessage>(),
+    ToolDef::of::<tool::ReadMessages>(),
+    ToolDef::of::<tool::AckMessage>(),
 ];
 
 /// Every command that only the person may give, in the order of the reference.

@@ -60,7 +60,7 @@ events! {
     SessionTurnCompleted = "session.turn_completed", Agents;
     /// A turn ended without a result.
     SessionTurnFailed = "session.turn_failed", Agents;
-    /// A message that was accepted could not be given to its agent.
+    /// A message of the bus was refused.
     MessageRejected = "message.rejected", Agents;
 
     /// A project was added.
@@ -97,6 +97,12 @@ events! {
     AttemptChanged = "attempt.changed", Person;
     /// The verification of an attempt ended.
     VerificationEnded = "verification.ended", Person;
+    /// A message of the bus waits in an inbox.
+    MessagePosted = "message.posted", Person;
+    /// A message of the bus was acknowledged.
+    MessageAcked = "message.acked", Person;
+    /// A message of the bus left its inbox unread.
+    MessageExpired = "message.expired", Person;
     /// A tool request was allowed or denied.
     ApprovalDecided = "approval.decided", Person;
     /// The core is ready.

@@ -16,6 +16,7 @@ pub mod instruction;
 #[cfg(test)]
 mod lifecycles;
 pub mod machine;
+pub mod message;
 pub mod objective;
 pub mod plan;
 pub mod planned;

@@ -93,6 +93,8 @@ pub struct AgentCard {
     pub id: AgentId,
     /// Its project.
     pub project_id: ProjectId,
+    /// The runtime it runs on.
+    pub runtime_id: RuntimeId,
     /// Where it stands.
     pub status: AgentStatus,
     /// Whether a direct turn runs.
@@ -133,6 +135,25 @@ pub struct Schedule {
     pub next_due: Option<Timestamp>,
 }
 
+impl Board {
+    /// The runtimes whose quota is used up, each with the end of that: as long as a task waits for a runtime's
+    /// quota, any other turn there would meet the same limit.
+    fn quotas(&self, now: Timestamp) -> BTreeMap<&RuntimeId, Timestamp> {
+        let mut quotas = BTreeMap::new();
+        for task in &self.tasks {
+            let (Some((until, Hold::RateLimited)), Some(runtime)) = (task.hold, &task.hold_runtime)
+            else {
+                continue;
+            };
+            if until > now && task.status == TaskStatus::Ready {
+                let known = quotas.entry(runtime).or_insert(until);
+                *known = until.max(*known);
+            }
+        }
+        quotas
+    }
+}
+
 impl Schedule {
     /// Why each task that has not started waits. One that starts right now says so.
     pub fn into_waits(self) -> BTreeMap<TaskId, Waiting> {
@@ -148,6 +169,7 @@ pub fn plan(board: &Board, now: Timestamp) -> Schedule {
         board.agents.iter().map(|agent| (&agent.id, agent)).collect();
     let mut claims: Vec<&TaskCard> = board.tasks.iter().filter(|task| holds_paths(task)).collect();
     let mut sessions = board.live_sessions;
+    let quotas = board.quotas(now);
 
     let mut ready: Vec<&TaskCard> = Vec::new();
     for task in &board.tasks {
@@ -167,7 +189,8 @@ pub fn plan(board: &Board, now: Timestamp) -> Schedule {
     ready.sort_by_key(|task| (std::cmp::Reverse(task.priority), task.ready_at, task.order));
 
     for task in ready {
-        match place(task, board, &free, &claims, sessions) {
+        let room = Room { free: &free, claims: &claims, quotas: &quotas, sessions };
+        match place(task, board, &room) {
             Ok(agent) => {
                 free.remove(&agent.id);
                 claims.push(task);
@@ -230,23 +253,43 @@ fn waits_for_others(task: &TaskCard, board: &Board, now: Timestamp) -> Option<Wa
     }
 }
 
+/// What the tasks before this one have left.
+struct Room<'r, 'b> {
+    free: &'r BTreeMap<&'b AgentId, &'b AgentCard>,
+    claims: &'r [&'b TaskCard],
+    /// Until when the quota of a runtime is used up.
+    quotas: &'r BTreeMap<&'b RuntimeId, Timestamp>,
+    sessions: u32,
+}
+
+impl Room<'_, '_> {
+    /// Until when the quota of the runtime keeps an agent from a task that it could run otherwise.
+    fn quota(&self, agent: &AgentCard, task: &TaskCard) -> Option<WaitingForQuota> {
+        let until = *self.quotas.get(&agent.runtime_id)?;
+        let able = not_eligible(agent, task).is_none_or(|no| no.reason == NotEligibleReason::Busy);
+        able.then(|| WaitingForQuota { until, runtime_id: Some(agent.runtime_id.clone()) })
+    }
+}
+
 /// Finds the agent for a task: the pinned one, else the one that is idle longest.
 fn place<'b>(
     task: &TaskCard,
     board: &'b Board,
-    free: &BTreeMap<&AgentId, &'b AgentCard>,
-    claims: &[&TaskCard],
-    sessions: u32,
+    room: &Room<'_, 'b>,
 ) -> Result<&'b AgentCard, Box<Waiting>> {
-    let users: Vec<TaskId> =
-        claims.iter().filter(|other| overlap(task, other)).map(|other| other.id.clone()).collect();
+    let users: Vec<TaskId> = room
+        .claims
+        .iter()
+        .filter(|other| overlap(task, other))
+        .map(|other| other.id.clone())
+        .collect();
     if !users.is_empty() {
         return Err(Box::new(Waiting {
             paths_in_use: Some(WaitingForTasks { task_ids: users }),
             ..Waiting::because(WaitReason::PathsInUse)
         }));
     }
-    if task.isolated && sessions >= board.sessions_max {
+    if task.isolated && room.sessions >= board.sessions_max {
         return Err(Box::new(Waiting {
             process_limit: Some(WaitingForSession { max: board.sessions_max }),
             ..Waiting::because(WaitReason::ProcessLimit)
@@ -254,7 +297,7 @@ fn place<'b>(
     }
     let why_not = |agent: &AgentCard| {
         not_eligible(agent, task).or_else(|| {
-            (!free.contains_key(&agent.id)).then(|| NotEligible {
+            (!room.free.contains_key(&agent.id)).then(|| NotEligible {
                 agent_id: agent.id.clone(),
                 reason: NotEligibleReason::Busy,
                 missing: Vec::new(),
@@ -262,8 +305,15 @@ fn place<'b>(
         })
     };
 
+    let quota_over = |quota: WaitingForQuota| {
+        Box::new(Waiting { rate_limited: Some(quota), ..Waiting::because(WaitReason::RateLimited) })
+    };
+
     if let Some(pinned) = &task.pinned {
         let agent = board.agents.iter().find(|agent| agent.id == *pinned);
+        if let Some(quota) = agent.and_then(|agent| room.quota(agent, task)) {
+            return Err(quota_over(quota));
+        }
         let no = match agent.map(|agent| (agent, why_not(agent))) {
             Some((agent, None)) => return Ok(agent),
             Some((agent, Some(no))) => WaitingForAgent {
@@ -287,9 +337,20 @@ fn place<'b>(
 
     let of_project = || board.agents.iter().filter(|agent| agent.project_id == task.project_id);
     of_project()
-        .filter(|agent| why_not(agent).is_none())
+        .filter(|agent| why_not(agent).is_none() && room.quota(agent, task).is_none())
         .min_by_key(|agent| (agent.idle_since, &agent.id))
         .ok_or_else(|| {
+            // One that is busy may be free before the quota is back, so only the quota of all of them is told.
+            let quotas: Vec<_> = of_project()
+                .filter(|agent| {
+                    not_eligible(agent, task).is_none_or(|no| no.reason == NotEligibleReason::Busy)
+                })
+                .map(|agent| room.quota(agent, task))
+                .collect();
+            let all = quotas.into_iter().collect::<Option<Vec<_>>>().unwrap_or_default();
+            if let Some(quota) = all.into_iter().min_by_key(|quota| quota.until) {
+                return quota_over(quota);
+            }
             Box::new(Waiting {
                 no_eligible_agent: Some(WaitingForAgents {
                     agents: of_project().filter_map(why_not).collect(),
@@ -332,11 +393,41 @@ fn overlap(a: &TaskCard, b: &TaskCard) -> bool {
         && a.paths.iter().any(|one| b.paths.iter().any(|other| globs_may_overlap(one, other)))
 }
 
-/// Compares what stands before the first wildcard: when one begins with the other, they may meet.
+/// Whether two claims may mean the same file. It compares what stands before the first wildcard, so it may say
+/// yes for two that never meet, and never no for two that do.
 fn globs_may_overlap(a: &str, b: &str) -> bool {
-    let fixed = |glob: &str| glob.split(['*', '?', '[', '{']).next().unwrap_or_default().to_owned();
-    let (a, b) = (fixed(a), fixed(b));
-    a.starts_with(&b) || b.starts_with(&a)
+    let (a, b) = (Claim::of(a), Claim::of(b));
+    a.may_hold(&b) || b.may_hold(&a)
+}
+
+/// A claimed path by its one spelling.
+struct Claim {
+    /// All of it, or what stands before its first wildcard.
+    fixed: String,
+    /// Whether a wildcard follows.
+    open: bool,
+}
+
+impl Claim {
+    /// `./src//a/` and `src/a` are the same claim, and so is `SRC/a`: on many disks they are the same file.
+    fn of(glob: &str) -> Self {
+        let names = glob.split('/').filter(|name| !name.is_empty() && *name != ".");
+        let path = names.collect::<Vec<_>>().join("/").to_lowercase();
+        match path.find(['*', '?', '[', '{']) {
+            Some(at) => Self { fixed: path.split_at(at).0.to_owned(), open: true },
+            None => Self { fixed: path, open: false },
+        }
+    }
+
+    /// Whether something that `other` means may be meant by this claim: a folder means all below it.
+    fn may_hold(&self, other: &Self) -> bool {
+        match other.fixed.strip_prefix(&self.fixed) {
+            Some(rest) => {
+                self.open || self.fixed.is_empty() || rest.is_empty() || rest.starts_with('/')
+            }
+            None => false,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -344,6 +435,44 @@ mod tests {
     use super::*;
 
     use NotEligibleReason as R;
+
+    /// H-35: no claim that may mean the same file is missed, however it is written.
+    #[test]
+    fn claims_of_the_same_file_meet_however_they_are_written() {
+        let meet = [
+            ("src/a.rs", "src/a.rs"),
+            ("./src/a.rs", "src/a.rs"),
+            ("src//./a.rs", "src/a.rs"),
+            ("src/", "src/a.rs"),
+            ("src", "src/"),
+            ("SRC/A.rs", "src/a.RS"),
+            (".", "src/a.rs"),
+            ("**", "src/a.rs"),
+            ("**/a.rs", "src/a.rs"),
+            ("src/*/a.rs", "src/x/a.rs"),
+            ("src/*/a.rs", "src/*/b/../../x"),
+            ("src/*.rs", "src/a.rs"),
+            ("s*/a.rs", "src/*.rs"),
+            ("src/a*", "src/abc/d"),
+            ("src/{a,b}.rs", "src/b.rs"),
+            ("src/[ab].rs", "src/b.rs"),
+            ("sr?/a.rs", "src/a.rs"),
+            ("src", "src/deep/er/*.rs"),
+        ];
+        for (a, b) in meet {
+            assert!(globs_may_overlap(a, b) && globs_may_overlap(b, a), "{a} {b}");
+        }
+        let apart = [
+            ("src", "src2"),
+            ("src/a", "src/ab*"),
+            ("src/a.rs", "src/b.rs"),
+            ("docs/**", "src/**"),
+            ("./docs/*", "src"),
+        ];
+        for (a, b) in apart {
+            assert!(!globs_may_overlap(a, b) && !globs_may_overlap(b, a), "{a} {b}");
+        }
+    }
 
     const NOW: Timestamp = Timestamp::from_millis(1_000);
 
@@ -373,6 +502,7 @@ mod tests {
         AgentCard {
             id: AgentId::new(id),
             project_id: ProjectId::new("p"),
+            runtime_id: RuntimeId::new("r"),
             status: AgentStatus::Ready,
             in_turn: false,
             role: Role::Worker,

@@ -9,6 +9,7 @@ use tokio::sync::mpsc::error::SendError;
 use tokio_util::sync::CancellationToken;
 
 use super::core::Core;
+use super::incoming;
 use super::live::{Live, Pulse, Pump, Work};
 use super::run::{Begun, Engine, stale_is_fine};
 use super::shutdown::close_within;
@@ -52,6 +53,7 @@ impl Engine {
                     done.unwrap_or_else(|_| Done::failed(&job, panicked()))
                 }
             };
+            let done = incoming::done(done);
             if let Err(SendError(wake)) = wakes.send(Wake::Done(job, done)).await {
                 close_unheard(host, wake).await;
             }
@@ -73,15 +75,19 @@ impl Engine {
             }
             Job::Verify(id) => self.verify(id)?,
             Job::SendDirect(id) => {
-                let turn = self.core.store().read(|tx| tx.direct_turn(id))?.ok_or_else(gone)?;
+                let steady = self.core.store().steady();
+                let (turn, inbox) = self.core.store().read(|tx| {
+                    let turn = tx.direct_turn(id)?.ok_or_else(gone)?;
+                    let inbox = tx.inbox_count(&turn.agent_id, steady)?;
+                    Ok((turn, inbox))
+                })?;
+                let instruction = instruction::with_inbox(turn.text, inbox);
                 let session = self.session(&turn.session_id)?;
                 let work = Work { turn: turn.id.clone(), task: None, attempt: None };
                 self.begin_work(&turn.session_id, work);
                 Box::pin(async move {
                     Done::Sent(
-                        session
-                            .send(Turn { id: turn.id, attempt_id: None, instruction: turn.text })
-                            .await,
+                        session.send(Turn { id: turn.id, attempt_id: None, instruction }).await,
                     )
                 })
             }
@@ -179,9 +185,11 @@ impl Engine {
     }
 
     fn send_turn(&self, id: &AttemptId) -> Result<Outcome> {
+        let steady = self.core.store().steady();
         let (attempt, instruction, flow) = self.core.store().read(|tx| {
             let attempt = tx.attempt(id)?.ok_or_else(gone)?;
-            let instruction = instruction_of(tx, &attempt)?;
+            let inbox = tx.inbox_count(&attempt.agent_id, steady)?;
+            let instruction = instruction::with_inbox(instruction_of(tx, &attempt)?, inbox);
             let flow = tx.objective(&tx.task(&attempt.task_id)?.objective_id)?.flow;
             Ok((attempt, instruction, flow))
         })?;

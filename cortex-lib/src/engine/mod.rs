@@ -10,6 +10,7 @@
 mod core;
 mod health;
 mod host;
+mod incoming;
 mod jobs;
 mod live;
 mod output;

@@ -10,6 +10,7 @@ use crate::domain::agent::AgentInput;
 use crate::domain::attempt::{AttemptInput, AttemptState, Cause, EndReason, Outcome};
 use crate::domain::event::EventKind;
 use crate::domain::hold::{Hold, HoldEnd};
+use crate::domain::message::takes_messages;
 use crate::domain::objective::FlowState;
 use crate::domain::retry::backoff;
 use crate::domain::task::{AttemptEnd, Evidence, Phase, TaskInput};
@@ -105,11 +106,15 @@ impl WriteTx<'_> {
             .ok_or_else(|| Error::new(Code::AttemptStale, format!("there is no attempt {id}")))?;
         let task = self.task(&before.task_id)?;
         let held_agent = before.state.holds_agent();
+        let took_messages = takes_messages(before.state);
         let (attempt, changed) = self.step_attempt(before, &task.project_id, input, |attempt| {
             note(attempt, input, report);
         })?;
         if !changed {
             return Ok(attempt);
+        }
+        if took_messages && !takes_messages(attempt.state) {
+            self.expire_messages_to_attempt(&attempt)?;
         }
         if held_agent && !attempt.state.holds_agent() {
             self.tell_attempt_turn_over(&attempt, input, report)?;
@@ -138,13 +143,18 @@ impl WriteTx<'_> {
             }
             // The core ends the sessions itself, and wants the agents back at its next start.
             AttemptState::Killing(EndReason::CoreStopping) => {}
-            AttemptState::Killing(_) => {
-                // The session is shared with nothing else that runs: the agent goes with it.
-                self.step_agent(
-                    &attempt.agent_id,
-                    AgentInput::Stop,
-                    &Why::Because("did not let go of its task"),
-                )?;
+            // The session is shared with nothing else that runs: the agent goes with it. Only a person who ends
+            // the task ends the agent too.
+            AttemptState::Killing(reason) => {
+                let input = match reason {
+                    EndReason::TimedOut | EndReason::Stalled => AgentInput::Recycle,
+                    EndReason::TaskCancelled
+                    | EndReason::ObjectivePaused
+                    | EndReason::AgentStopped
+                    | EndReason::CoreStopping => AgentInput::Stop,
+                };
+                let why = Why::Because("did not let go of its task");
+                self.step_agent(&attempt.agent_id, input, &why)?;
             }
             AttemptState::Verifying => {
                 self.clear_timer(&Timer::AttemptDeadline(id.clone()))?;

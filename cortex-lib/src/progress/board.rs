@@ -121,6 +121,7 @@ fn agent_card(agent: Agent, facts: &BoardFacts) -> AgentCard {
         capabilities: facts.capabilities.get(&agent.runtime_id).cloned().unwrap_or_default(),
         id: agent.id,
         project_id: agent.project_id,
+        runtime_id: agent.runtime_id,
         role: agent.role,
         interaction: agent.interaction,
         idle_since: agent.idle_since,

@@ -39,6 +39,7 @@ impl WriteTx<'_> {
         }
         self.reject_proposals_of(id)?;
         for agent in &agents {
+            self.expire_messages_to_agent(&agent.id)?;
             self.remove_agent(agent)?;
         }
         self.remove_project(&project)?;

@@ -24,6 +24,7 @@ mod event_log;
 mod faults;
 mod feed;
 mod handle;
+mod message;
 mod migrate;
 mod objective;
 mod planner_session;
@@ -76,6 +77,7 @@ for_tests!(
     self::event_log::NewEvent,
     self::handle::Store,
     self::handle::StoreOptions,
+    self::message::Message,
     self::objective::Objective,
     self::planner_session::PlannerSession,
     self::project::Project,

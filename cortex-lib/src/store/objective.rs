@@ -77,6 +77,15 @@ impl ReadTx<'_> {
         self.rows(&query, (project, max), from_row)
     }
 
+    /// How many objectives of a project have ended, or of all that are listed.
+    pub fn ended_objective_count(&self, project: Option<&ProjectId>) -> Result<u64> {
+        let query = "SELECT count(*) FROM objective
+             WHERE ended_at IS NOT NULL AND (?1 IS NULL OR project_id = ?1)
+               AND project_id IN (SELECT project_id FROM project WHERE removed_at IS NULL)";
+        let count: Option<i64> = self.row(query, [project], |row| row.get(0))?;
+        Ok(count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
+    }
+
     /// Objectives that have not ended, oldest first.
     pub fn open_objectives(&self) -> Result<Vec<Objective>> {
         // A query of its own, for every wake of the engine: it must not cost more with the years.

@@ -111,7 +111,8 @@ impl Setup {
             StoreOptions { env: Arc::clone(&env), events_kept: self.settings.events.kept };
         let path = self.dir.path().join("cortex.db");
         let store = Store::open_inline(&path, options, Arc::clone(&self.faults)).unwrap();
-        let mut builder = Cortex::builder(self.dir.path()).settings(self.settings.clone()).env(env);
+        let mut builder =
+            Cortex::builder(self.dir.path().join("data")).settings(self.settings.clone()).env(env);
         if self.at_rest {
             builder = builder.at_rest();
         }

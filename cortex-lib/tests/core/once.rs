@@ -2,11 +2,12 @@
 
 use cortex_lib::api::operator::{PauseAgent, ResumeAgent};
 use cortex_lib::api::tool::{
-    ApproveTask, CancelObjective, CancelTask, InterruptAgent, PauseObjective, ReassignTask,
-    ResumeObjective, RetryTask, StartAgent, StopAgent,
+    AckMessage, ApproveTask, CancelObjective, CancelTask, InterruptAgent, PauseObjective,
+    PostMessage, ReassignTask, ResumeObjective, RetryTask, StartAgent, StopAgent,
 };
 use cortex_lib::api::{Catalogue, Command, Effect};
 use cortex_lib::domain::attempt::Cause;
+use cortex_lib::domain::message::{Addressee, Channel};
 use cortex_lib::domain::objective::PausePolicy;
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::error::Code;
@@ -112,6 +113,17 @@ async fn asking_for_the_same_flow_or_the_same_move_again_changes_nothing() {
     twice(&bench, CancelObjective { objective_id, reason: None }).await;
 }
 
+/// S-223
+#[tokio::test(start_paused = true)]
+async fn acknowledging_twice_is_one_event() {
+    let bench = Setup::new().open().await;
+    let agent_id = bench.agent("a").await;
+    let channel = Channel::Project(bench.project.clone());
+    let post = PostMessage::new(channel, Addressee::Agent(agent_id), "hi");
+    let message_id = bench.call(post).await.message.message_id;
+    twice(&bench, AckMessage { message_id }).await;
+}
+
 #[test]
 fn every_tool_that_changes_at_most_once_is_tried_here() {
     let tried = [
@@ -125,6 +137,7 @@ fn every_tool_that_changes_at_most_once_is_tried_here() {
         ReassignTask::NAME,
         ApproveTask::NAME,
         RetryTask::NAME,
+        AckMessage::NAME,
     ];
     let once = Catalogue::CORTEX.tools.iter().filter(|tool| tool.effect == Effect::WritesOnce);
     assert_eq!(once.map(|tool| tool.name).collect::<Vec<_>>(), tried);

@@ -81,7 +81,7 @@ impl Run {
         if exit.is_success() {
             return TurnOutcome::Succeeded { text: printed.into_text() };
         }
-        let (name, errors) = (&self.config.name, errors.text());
+        let (name, errors) = (&self.config.name, errors.redacted());
         let errors = match errors.trim() {
             "" => "it printed no error",
             errors => errors,

@@ -1,5 +1,6 @@
 //! The tools, one file each, called by the tool's name.
 
+pub mod ack_message;
 pub mod approve_proposal;
 pub mod approve_task;
 pub mod cancel_objective;
@@ -18,7 +19,9 @@ pub mod list_tasks;
 pub mod pause_objective;
 pub mod plan_objective;
 pub mod poll_agent_events;
+pub mod post_message;
 pub mod propose_objective;
+pub mod read_messages;
 pub mod reassign_task;
 pub mod reject_proposal;
 pub mod resume_objective;
@@ -28,6 +31,7 @@ pub mod start_agent;
 pub mod stop_agent;
 pub mod update_agent;
 
+pub use ack_message::AckMessage;
 pub use approve_proposal::ApproveProposal;
 pub use approve_task::ApproveTask;
 pub use cancel_objective::CancelObjective;
@@ -46,7 +50,9 @@ pub use list_tasks::ListTasks;
 pub use pause_objective::PauseObjective;
 pub use plan_objective::PlanObjective;
 pub use poll_agent_events::PollAgentEvents;
+pub use post_message::PostMessage;
 pub use propose_objective::ProposeObjective;
+pub use read_messages::ReadMessages;
 pub use reassign_task::ReassignTask;
 pub use reject_proposal::RejectProposal;
 pub use resume_objective::ResumeObjective;

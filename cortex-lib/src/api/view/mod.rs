@@ -2,6 +2,7 @@
 
 mod agent;
 mod attempt;
+mod message;
 mod objective;
 mod project;
 mod proposal;
@@ -10,6 +11,7 @@ mod task;
 
 pub use agent::{AgentCurrent, AgentSession, AgentView};
 pub use attempt::{AttemptView, VerificationView};
+pub use message::{MessageFrom, MessageFromKind, MessageView};
 pub use objective::{FlowStateView, FlowView, ObjectiveSource, ObjectiveView};
 pub use project::ProjectView;
 pub use proposal::{ProposalSourceView, ProposalView, ResolutionView, SourceKind};
