@@ -9,6 +9,7 @@ pub mod agent;
 pub mod approval;
 pub mod attempt;
 pub mod capability;
+mod claim;
 pub mod event;
 pub mod graph;
 pub mod hold;

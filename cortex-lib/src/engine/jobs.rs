@@ -448,6 +448,7 @@ pub(super) async fn close_unheard(host: Arc<dyn Host>, wake: Wake) {
 async fn open_or_begin_anew(runtime: &dyn Runtime, spec: SessionSpec) -> Result<Opened> {
     match (runtime.open(spec.clone()).await, &spec.resume) {
         (Err(error), Some(native)) if may_open_afresh(error.code()) => {
+            let error = incoming::error(error);
             tracing::warn!(session = native, code = %error.code(), "not resumed: {}", error.message());
             runtime.open(SessionSpec { resume: None, ..spec }).await
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::incoming;
 use super::run::{Engine, stale_is_fine};
 use crate::domain::approval::{self, Decide};
 use crate::domain::attempt::{AttemptInput, Cause};
@@ -155,7 +156,7 @@ impl Engine {
     /// Gives an answer to a session, which may take its time.
     fn answer(&self, session: Arc<dyn Session>, request_id: String, answer: ToolAnswer) {
         self.core().supervisor().spawn(async move {
-            if let Err(error) = session.answer(&request_id, answer).await {
+            if let Err(error) = session.answer(&request_id, answer).await.map_err(incoming::error) {
                 tracing::debug!(request = request_id, code = %error.code(), "not answered: {}", error.message());
             }
         });

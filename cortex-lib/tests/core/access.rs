@@ -298,7 +298,7 @@ async fn every_tool_answers_every_caller_about_the_own_and_the_foreign_project_a
                     Hidden(wanted) if !is_own => assert_eq!(code, wanted, "{cell}"),
                     Hidden(_) | Unnamed => assert_admitted(code, &cell),
                 }
-                let told = answer.map_or_else(|error| error.to_wire(), |reply| reply).to_string();
+                let told = answer.unwrap_or_else(|error| error.to_wire()).to_string();
                 let named = if is_own { Vec::new() } else { args_of(&args(&other)) };
                 for id in other.all() {
                     assert!(named.contains(&id.to_owned()) || !told.contains(id), "{cell}: {told}");

@@ -26,7 +26,7 @@ async fn causes(bench: &Bench) -> Vec<serde_json::Value> {
     let events = bench.agent_events().await.into_iter();
     events
         .filter(|event| event.kind == EventKind::SessionTurnFailed)
-        .map(|event| event.data["cause"].clone())
+        .map(|event| event.data.get("cause").unwrap().clone())
         .collect()
 }
 
