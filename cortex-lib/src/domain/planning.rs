@@ -87,12 +87,12 @@ mod tests {
         for word in schema.get("enum").and_then(serde_json::Value::as_array).into_iter().flatten() {
             found.extend(word.as_str().map(str::to_owned));
         }
-        let inner = match schema {
-            serde_json::Value::Object(fields) => fields.values().collect(),
-            serde_json::Value::Array(items) => items.iter().collect(),
-            _ => Vec::new(),
-        };
-        inner.into_iter().for_each(|inner| words(inner, found));
+        for inner in schema.as_object().into_iter().flat_map(serde_json::Map::values) {
+            words(inner, found);
+        }
+        for inner in schema.as_array().into_iter().flatten() {
+            words(inner, found);
+        }
     }
 
     /// S-101, S-104

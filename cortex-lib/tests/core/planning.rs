@@ -1,4 +1,5 @@
 //! The planner: one reading turn of its own, and what becomes of its answer.
+#![expect(clippy::indexing_slicing, reason = "a test may stop")]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use cortex_lib::api::tool::{
     ListAgents, ListTasks, PlanObjective, ProposeObjective, StartAgent, StopAgent,
 };
 use cortex_lib::api::view::SourceKind;
-use cortex_lib::api::{Caller, Command, SessionCaller, SessionKind};
+use cortex_lib::api::{Caller, Command as _, SessionCaller, SessionKind};
 use cortex_lib::domain::capability::Capability;
 use cortex_lib::domain::proposal::ProposalStatus;
 use cortex_lib::error::{Code, Error};
@@ -131,7 +132,7 @@ async fn a_proposal_keeps_the_plan_and_who_wrote_it_and_makes_nothing() {
     bench.ready("idle").await;
     let made = bench.call(propose(&bench)).await.proposal;
     assert_eq!((made.state, made.revision), (ProposalStatus::Pending, 1));
-    assert_eq!((&made.goal[..], &made.previous), ("Count the words.", &None));
+    assert_eq!((made.goal.as_str(), &made.previous), ("Count the words.", &None));
     let source = &made.source;
     assert_eq!(source.kind, SourceKind::Planner);
     let wrote = (source.runtime_id.as_ref(), source.model.as_deref());

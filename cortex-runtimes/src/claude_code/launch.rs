@@ -364,7 +364,7 @@ mod tests {
         assert_eq!(after(&argv, "--tools").as_deref(), Some("Glob,Grep,Read"));
         assert!(argv.iter().any(|argument| argument == "--no-session-persistence"));
         let reading = ["Glob", "Grep", "Read"].map(str::to_owned);
-        assert_eq!(offered(&spec), Some(BTreeSet::from(reading.clone())), "no MCP either");
+        assert_eq!(offered(&spec), Some(BTreeSet::from(reading)), "no MCP either");
         spec.role = Role::Orchestrator;
         assert_eq!(after(&arguments(&config(&[]), &spec, "n1"), "--tools").as_deref(), Some(""));
     }
