@@ -1,0 +1,4 @@
+//! Git on real repositories.
+
+mod bench;
+mod worktrees;
