@@ -27,7 +27,6 @@ const CONFIGURATION: &[&str] = &[
     "core.editor=true",
     "core.sshCommand=false",
     "credential.helper=",
-    "protocol.allow=never",
     "commit.gpgSign=false",
     "submodule.recurse=false",
     "gc.auto=0",
@@ -189,7 +188,9 @@ impl Call {
             .env("LC_ALL", "C")
             .remove_env("LANGUAGE")
             .env("GIT_TERMINAL_PROMPT", "0")
-            .env("GIT_NO_LAZY_FETCH", "1");
+            .env("GIT_NO_LAZY_FETCH", "1")
+            // Over what is allowed for single ones: no protocol has this name.
+            .env("GIT_ALLOW_PROTOCOL", "none");
         for (name, value) in &self.env {
             program = program.env(name, value);
         }
