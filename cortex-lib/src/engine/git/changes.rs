@@ -1,5 +1,7 @@
 //! What differs between two trees.
 
+use std::fmt::Write as _;
+
 use super::repository::object_id;
 use super::run::records;
 use super::view::View;
@@ -112,7 +114,10 @@ pub(super) fn shown(path: &[u8]) -> String {
             b'\n' => text.push_str("\\n"),
             b'\t' => text.push_str("\\t"),
             0x20..=0x7e => text.push(char::from(byte)),
-            _ => text.push_str(&format!("\\{byte:03o}")),
+            _ => {
+                // Writing to a string does not fail.
+                write!(text, "\\{byte:03o}").ok();
+            }
         }
     }
     text.push('"');

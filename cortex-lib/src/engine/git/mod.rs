@@ -77,7 +77,7 @@ impl GitProgram {
     }
 
     /// Waits until nobody else of this process changes the repository.
-    async fn gate(&self, repository: &Repository) -> Gate {
+    fn gate(&self, repository: &Repository) -> Gate {
         let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
         let gate = gates.entry(repository.common_dir.clone()).or_insert_with(one);
         Gate(Arc::clone(gate))
@@ -121,7 +121,7 @@ impl Git for GitProgram {
 
     async fn add(&self, worktree: &Worktree) -> Result<String> {
         let repository = self.open_for(worktree).await?;
-        let gate = self.gate(&repository).await;
+        let gate = self.gate(&repository);
         let _entered = gate.enter().await?;
         worktree::add(self, &repository, worktree).await
     }
@@ -153,7 +153,7 @@ impl Git for GitProgram {
     async fn keep(&self, worktree: &Worktree, base: &str, reference: &str) -> Result<Kept> {
         let repository = self.open_for(worktree).await?;
         let admin = worktree::proved(&repository, worktree)?;
-        let gate = self.gate(&repository).await;
+        let gate = self.gate(&repository);
         let _entered = gate.enter().await?;
         let view = self.view(&repository, &worktree.path, Objects::Shared)?;
         view.copy_index_or_read(&admin, base).await?;
@@ -166,7 +166,7 @@ impl Git for GitProgram {
 
     async fn point(&self, root: &Path, reference: &str, commit: &str) -> Result<()> {
         let repository = self.open(root, MARKER).await?;
-        let gate = self.gate(&repository).await;
+        let gate = self.gate(&repository);
         let _entered = gate.enter().await?;
         refs::point(&repository, reference, commit).await
     }
@@ -182,21 +182,21 @@ impl Git for GitProgram {
 
     async fn plan_squash(&self, root: &Path, base: &str, commit: &str) -> Result<Squash> {
         let repository = self.open(root, MARKER).await?;
-        let gate = self.gate(&repository).await;
+        let gate = self.gate(&repository);
         let _entered = gate.enter().await?;
         squash::plan(self, &repository, base, commit).await
     }
 
     async fn squash(&self, root: &Path, squash: &Squash) -> Result<()> {
         let repository = self.open(root, MARKER).await?;
-        let gate = self.gate(&repository).await;
+        let gate = self.gate(&repository);
         let _entered = gate.enter().await?;
         squash::run(self, &repository, squash).await
     }
 
     async fn remove(&self, worktree: &Worktree) -> Result<()> {
         let repository = self.open_for(worktree).await?;
-        let gate = self.gate(&repository).await;
+        let gate = self.gate(&repository);
         let _entered = gate.enter().await?;
         worktree::remove(&repository, worktree).await
     }

@@ -43,10 +43,7 @@ pub(super) async fn point(repository: &Repository, reference: &str, commit: &str
     let made =
         |lock: &std::path::Path| fs_err::metadata(lock).and_then(|found| found.modified()).ok();
     let before = made(&lock);
-    let failure = match update().ok().await {
-        Ok(_) => return Ok(()),
-        Err(failure) => failure,
-    };
+    let Err(failure) = update().ok().await else { return Ok(()) };
     // Git has waited for it longer than any update takes, and only Cortex sets this reference, one call
     // after the other: the lock is left by a git that was killed.
     if before.is_none() || before != made(&lock) {

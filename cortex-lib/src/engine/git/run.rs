@@ -149,7 +149,7 @@ impl Call {
         let program = self.program();
         let owned = program.spawn().await.map_err(|error| cannot_run(&error))?;
         let talk = Talk { owned: &owned, input: self.input };
-        let answer = timeout(limits::GIT_TIMEOUT, talk.to_end()).await;
+        let answer = timeout(limits::GIT_TIMEOUT, talk.finish()).await;
         owned.end().await;
         let failure = match answer {
             Ok(Ok(answer)) => return Ok(answer),
@@ -222,7 +222,7 @@ struct Talk<'a> {
 }
 
 impl Talk<'_> {
-    async fn to_end(self) -> std::result::Result<Answer, String> {
+    async fn finish(self) -> std::result::Result<Answer, String> {
         let (stdin, stdout, stderr) =
             (self.owned.take_stdin(), self.owned.take_stdout(), self.owned.take_stderr());
         let feed = async {

@@ -1,5 +1,6 @@
 //! A project in a repository of its own, set up without the user's configuration.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -56,6 +57,8 @@ impl Bench {
     pub(super) fn settle(&self) {
         for (name, value) in [
             ("core.autocrlf", "false"),
+            // It would work on after the command that started it.
+            ("maintenance.auto", "false"),
             ("core.excludesFile", ""),
             ("core.attributesFile", ""),
             ("merge.renames", "true"),
@@ -68,11 +71,6 @@ impl Bench {
     /// Runs git as the person who works in the project, and returns what it prints.
     pub(super) fn git<const N: usize>(&self, arguments: [&str; N]) -> String {
         git_in(&self.root, &arguments)
-    }
-
-    /// The same in another folder.
-    pub(super) fn git_in<const N: usize>(&self, folder: &Path, arguments: [&str; N]) -> String {
-        git_in(folder, &arguments)
     }
 
     pub(super) fn write(&self, name: &str, text: impl AsRef<[u8]>) {
@@ -135,6 +133,7 @@ pub(super) fn command(folder: &Path) -> Command {
     command
 }
 
+/// Runs git in any folder, and returns what it prints.
 pub(super) fn git_in(folder: &Path, arguments: &[&str]) -> String {
     let output = command(folder).args(arguments).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -157,13 +156,20 @@ pub(super) fn hash(folder: &Path) -> String {
                 folders.push(path);
             } else if found.is_symlink() {
                 hash.update(format!("{:?}", fs_err::read_link(&path).unwrap()));
-            } else {
-                hash.update(format!("{:?}", found.modified().unwrap()));
+            } else if found.is_file() {
+                // Git renews the time of an object that would have been written once more.
+                if !path.components().any(|part| part.as_os_str() == "objects") {
+                    hash.update(format!("{:?}", found.modified().unwrap()));
+                }
                 hash.update(fs_err::read(&path).unwrap());
             }
         }
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    let mut text = String::new();
+    for byte in hash.finalize() {
+        write!(text, "{byte:02x}").unwrap();
+    }
+    text
 }
 
 /// The changes as short lines: `A path`, `R old path`.

@@ -186,6 +186,9 @@ async fn no_filter_process_runs() {
 async fn nothing_is_fetched() {
     let bench = Bench::new();
     let trap = bench.trap(bench.base.join("trap"), "transport");
+    // One that answers would be talked to.
+    let body = fs_err::read_to_string(&trap).unwrap().replace("cat 2>/dev/null\n", "");
+    fs_err::write(&trap, body).unwrap();
     for (name, value) in [
         ("core.repositoryFormatVersion", "1"),
         ("extensions.partialClone", "origin"),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::bench::{BRANCH, Bench, hash, refused, write};
+use super::bench::{BRANCH, Bench, git_in, hash, refused, write};
 use crate::error::Code;
 use crate::port::Git as _;
 
@@ -72,7 +72,7 @@ async fn a_half_deleted_worktree_is_made_anew() {
         let base = bench.git.add(&worktree).await.unwrap();
         assert_eq!(base, bench.head());
         if gone != ["a"] {
-            assert_eq!(bench.git_in(&worktree.path, ["status", "--porcelain"]), "", "{gone:?}");
+            assert_eq!(git_in(&worktree.path, &["status", "--porcelain"]), "", "{gone:?}");
         }
         assert_eq!(bench.git(["worktree", "list"]).lines().count(), 2);
         bench.git.remove(&worktree).await.unwrap();
@@ -86,11 +86,10 @@ async fn a_half_deleted_worktree_is_removed_to_the_end() {
     let worktree = bench.worktree("a1");
     for gone in [".git", "."] {
         bench.git.add(&worktree).await.unwrap();
-        let path = worktree.path.join(gone);
         if gone == "." {
-            fs_err::remove_dir_all(path).unwrap();
+            fs_err::remove_dir_all(&worktree.path).unwrap();
         } else {
-            fs_err::remove_file(path).unwrap();
+            fs_err::remove_file(worktree.path.join(gone)).unwrap();
         }
         bench.git.remove(&worktree).await.unwrap();
         assert!(!worktree.path.exists());
@@ -116,7 +115,7 @@ async fn a_repository_that_was_put_in_place_of_a_worktree_stays() {
     let worktree = bench.worktree("a1");
     bench.git.add(&worktree).await.unwrap();
     fs_err::remove_file(worktree.path.join(".git")).unwrap();
-    bench.git_in(&worktree.path, ["init", "--quiet"]);
+    git_in(&worktree.path, &["init", "--quiet"]);
     let before = hash(&bench.base);
     let outcome = bench.git.remove(&worktree).await;
     refused(outcome, Code::WorkspaceUnowned, &["another repository"]);
@@ -134,7 +133,7 @@ async fn making_and_removing_may_be_cut_off_at_any_time() {
         if step % 2 == 0 {
             let base = bench.git.add(&worktree).await.unwrap();
             assert_eq!(base, bench.head());
-            assert_eq!(bench.git_in(&worktree.path, ["status", "--porcelain"]), "", "{step}");
+            assert_eq!(git_in(&worktree.path, &["status", "--porcelain"]), "", "{step}");
         }
         timeout(Duration::from_millis(step), bench.git.remove(&worktree)).await.ok();
         bench.git.remove(&worktree).await.unwrap();
@@ -158,7 +157,7 @@ async fn a_worktree_that_git_left_unmarked_is_made_anew_only_with_the_note() {
     });
     write(&worktree.path.with_file_name("a1.making.json"), note.to_string());
     bench.git.add(&worktree).await.unwrap();
-    assert_eq!(bench.git_in(&worktree.path, ["status", "--porcelain"]), "");
+    assert_eq!(git_in(&worktree.path, &["status", "--porcelain"]), "");
     assert_eq!(bench.git(["worktree", "list"]).lines().count(), 2);
 }
 

@@ -1,6 +1,6 @@
 //! What is refused, in which order, with nothing changed.
 
-use super::bench::{BRANCH, Bench, command, refused, write};
+use super::bench::{BRANCH, Bench, command, git_in, refused, write};
 use super::squashes::Work;
 use crate::engine::git::GitProgram;
 use crate::error::{Code, Error};
@@ -232,7 +232,7 @@ async fn a_branch_that_is_checked_out_elsewhere_is_not_moved() {
     // What is already there can be brought in.
     let plan = bench.plan(&work).await.unwrap();
     bench.git.squash(&bench.root, &plan).await.unwrap();
-    assert_eq!(bench.git_in(&other, ["status", "--porcelain"]), "");
+    assert_eq!(git_in(&other, &["status", "--porcelain"]), "");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
-use super::bench::{Bench, command, lines, write};
+use super::bench::{Bench, command, git_in, lines, write};
 use crate::port::Git as _;
 
 impl Bench {
@@ -89,11 +89,11 @@ async fn an_index_with_intents_conflicts_and_hidden_files_changes_nothing_about_
     bench.write("assumed", "h\n");
     bench.commit("ours");
     let from = bench.snapshot().await;
+    assert!(!command(&bench.root).args(["merge", "other"]).output().unwrap().status.success());
     bench.write("intended", "i\n");
     bench.git(["add", "-N", "intended"]);
     bench.git(["update-index", "--assume-unchanged", "assumed"]);
     bench.write("assumed", "changed\n");
-    assert!(!command(&bench.root).args(["merge", "other"]).output().unwrap().status.success());
     assert!(bench.status().contains(&"UU a".to_owned()));
     let to = bench.snapshot().await;
     assert_eq!(bench.changes(&from, &to).await, ["M a", "M assumed", "A intended"]);
@@ -118,16 +118,16 @@ async fn submodules_and_repositories_inside_are_left_alone() {
     bench.git(["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, "lib"]);
     bench.commit("submodule");
     let from = bench.snapshot().await;
-    bench.git_in(&bench.root.join("lib"), ["commit", "--quiet", "--allow-empty", "-m", "inside"]);
+    git_in(&bench.root.join("lib"), &["commit", "--quiet", "--allow-empty", "-m", "inside"]);
     bench.write("lib/new", "n\n");
     for (name, commit) in [("empty", false), ("nested/deep", true)] {
         let path = bench.root.join(name);
         fs_err::create_dir_all(&path).unwrap();
-        bench.git_in(&path, ["init", "--quiet"]);
+        git_in(&path, &["init", "--quiet"]);
         write(&path.join("file"), "f\n");
         if commit {
-            bench.git_in(&path, ["add", "-A"]);
-            bench.git_in(&path, ["commit", "--quiet", "-m", "nested"]);
+            git_in(&path, &["add", "-A"]);
+            git_in(&path, &["commit", "--quiet", "-m", "nested"]);
         }
     }
     bench.write("nested/beside", "b\n");

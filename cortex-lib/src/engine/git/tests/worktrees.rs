@@ -1,6 +1,6 @@
 //! Worktrees: made, kept, removed.
 
-use super::bench::{BRANCH, Bench, hash, lines, refused, write};
+use super::bench::{BRANCH, Bench, git_in, hash, lines, refused, write};
 use crate::error::Code;
 use crate::ids::AttemptId;
 use crate::port::Git as _;
@@ -13,9 +13,9 @@ async fn a_worktree_holds_head_and_no_file_more() {
     let worktree = bench.worktree("a1");
     let base = bench.git.add(&worktree).await.unwrap();
     assert_eq!(base, bench.head());
-    assert_eq!(bench.git_in(&worktree.path, ["status", "--porcelain", "--ignored"]), "");
-    assert_eq!(bench.git_in(&worktree.path, ["rev-parse", "HEAD"]), base);
-    assert_eq!(bench.git_in(&worktree.path, ["branch", "--show-current"]), "");
+    assert_eq!(git_in(&worktree.path, &["status", "--porcelain", "--ignored"]), "");
+    assert_eq!(git_in(&worktree.path, &["rev-parse", "HEAD"]), base);
+    assert_eq!(git_in(&worktree.path, &["branch", "--show-current"]), "");
     assert_eq!(fs_err::read_to_string(worktree.path.join("a")).unwrap(), "a\n");
     assert_eq!(bench.git.folder(&worktree).await.unwrap(), worktree.path);
 }
@@ -26,7 +26,7 @@ async fn a_worktree_that_stands_is_left_as_it_is() {
     let worktree = bench.worktree("a1");
     let base = bench.git.add(&worktree).await.unwrap();
     write(&worktree.path.join("new"), "work\n");
-    bench.git_in(&worktree.path, ["commit", "--quiet", "--allow-empty", "-m", "by the agent"]);
+    git_in(&worktree.path, &["commit", "--quiet", "--allow-empty", "-m", "by the agent"]);
     bench.commit("second");
     let before = hash(&worktree.path);
     assert_eq!(bench.git.add(&worktree).await.unwrap(), base);
@@ -51,7 +51,7 @@ async fn keeping_commits_what_the_worktree_holds_and_changes_nothing_in_it() {
     let kept = bench.git.keep(&worktree, &base, BRANCH).await.unwrap();
     assert_eq!(lines(&kept.changed_files), ["M a", "D b", "R sub/c moved", "A new\nline"]);
     assert_eq!(hash(&worktree.path), before);
-    assert_eq!(bench.git_in(&worktree.path, ["rev-parse", "HEAD"]), base);
+    assert_eq!(git_in(&worktree.path, &["rev-parse", "HEAD"]), base);
     assert_eq!(bench.git(["rev-parse", BRANCH]), kept.commit);
     let told = bench.git(["log", "-1", "--format=%an %ae %cn%n%P%n%T%n%B", BRANCH]);
     let parent = format!("{base}\n{}", kept.tree);
