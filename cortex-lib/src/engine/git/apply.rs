@@ -1,7 +1,7 @@
 //! Doing a squash so that it may be cut off at any instant and done again.
 //!
 //! Git would write the files in place and leave a lock when it is killed. So git only makes the contents, in a
-//! folder beside, and each is put in place by a rename; then the index likewise. Meanwhile the index
+//! folder of our own, and each is put in place by a rename; then the index likewise. Meanwhile the index
 //! is locked as git locks it. The lock says which squash it is for: by that a later call knows it as its own.
 
 use std::path::{Path, PathBuf};
@@ -113,11 +113,9 @@ pub(super) async fn files(
             None => going.push(path),
         }
     }
-    let staging = beside(repository, "files", squash);
-    remove_folder(&staging).map_err(failed)?;
+    let staging = git.scratch.folder()?;
     if !coming.is_empty() {
-        fs_err::create_dir_all(&staging).map_err(failed)?;
-        let view = git.view(repository, &staging, Objects::Shared)?;
+        let view = git.view(repository, staging.path(), Objects::Shared)?;
         view.read_tree(&squash.tree).await?;
         let write = view.call().args(["checkout-index", "-z", "--stdin", "--force", "--quiet"]);
         write.input(with_nuls(coming.iter().copied())).ok().await?;
@@ -140,7 +138,7 @@ pub(super) async fn files(
     for (number, path) in coming.into_iter().enumerate() {
         let path = path_of(path);
         let draft = format!(".cortex-{}-{number}", short(squash));
-        place(&staging.join(&path), &repository.top.join(&path), &draft).map_err(failed)?;
+        place(&staging.path().join(&path), &repository.top.join(&path), &draft).map_err(failed)?;
     }
     Ok(())
 }
@@ -175,10 +173,9 @@ pub(super) async fn index(
     install().map_err(|error| io("the index cannot be written", &error))
 }
 
-/// Removes what a squash has beside the index.
+/// Removes what a squash that was cut off left beside the index.
 pub(super) fn tidy(repository: &Repository, squash: &Squash) -> Result<()> {
-    remove_folder(&beside(repository, "files", squash))
-        .and_then(|()| remove_if_there(&beside(repository, "index", squash)))
+    remove_if_there(&beside(repository, "index", squash))
         .map_err(|error| io("what a squash needed cannot be removed", &error))
 }
 
@@ -239,11 +236,4 @@ fn remove_empty(folder: &Path) -> std::io::Result<()> {
         }
     }
     fs_err::remove_dir(folder)
-}
-
-fn remove_folder(folder: &Path) -> std::io::Result<()> {
-    match fs_err::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }

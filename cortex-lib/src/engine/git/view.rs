@@ -69,6 +69,12 @@ impl Scratch {
     }
 }
 
+impl Folder {
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
         if let Err(error) = fs_err::remove_dir_all(&self.0) {

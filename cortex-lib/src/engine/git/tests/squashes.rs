@@ -192,6 +192,29 @@ async fn line_ends_are_written_as_the_project_wants_them() {
     assert_eq!(bench.git(["show", ":a"]), "one\n2");
 }
 
+/// The data directory may be on another disk than the project.
+#[tokio::test]
+async fn files_come_from_another_file_system() {
+    use std::os::unix::fs::MetadataExt as _;
+    let Ok(scratch) = tempfile::tempdir_in("/dev/shm") else { return };
+    let bench = Bench::new();
+    let device = |path: &std::path::Path| fs_err::metadata(path).unwrap().dev();
+    if device(scratch.path()) == device(&bench.root) {
+        return;
+    }
+    let git = crate::engine::git::GitProgram::new(scratch.path());
+    let work = bench
+        .work(|path| {
+            super::bench::write(&path.join("a"), "changed\n");
+            fs_err::os::unix::fs::symlink("a", path.join("link")).unwrap();
+        })
+        .await;
+    let plan = git.plan_squash(&bench.root, &work.base, &work.commit).await.unwrap();
+    git.squash(&bench.root, &plan).await.unwrap();
+    assert_eq!(bench.status(), ["M  a", "A  link"]);
+    assert_eq!(bench.read("a"), "changed\n");
+}
+
 #[tokio::test]
 async fn what_a_sparse_folder_leaves_out_stays_out() {
     let bench = Bench::new();
