@@ -210,6 +210,17 @@ codes! {
     /// As many proposals wait for a decision as may.
     ProposalTooManyPending = "proposal.too_many_pending", StateConflict, "Approve or reject some of those that wait; list_proposals shows them.";
 
+    /// No worktree can be had: no git, no repository, no commit, or git failed.
+    WorkspaceUnavailable = "workspace.unavailable", StateConflict, "See the message: the project must be a git repository with a commit, and git 2.38 or newer must work there. Then retry.";
+    /// What is there is not proved to be the attempt's worktree; it stays as it is.
+    WorkspaceUnowned = "workspace.unowned", StateConflict, "Look at the named folder: move it away if it is yours. What Cortex kept is on the task's branch.";
+    /// The project folder has staged changes, or a merge under way.
+    WorkspaceIndexNotClean = "workspace.index_not_clean", StateConflict, "Commit or unstage what is staged, end a merge or rebase, then call again.";
+    /// The changes conflict with HEAD of the project folder.
+    WorkspaceConflict = "workspace.conflict", StateConflict, "Merge the task's branch yourself; the named paths conflict.";
+    /// The changes would overwrite something that is not committed.
+    WorkspaceLocalChanges = "workspace.local_changes", StateConflict, "Commit, stash or move away the named paths, then call again.";
+
     /// The endpoint's port is taken.
     McpPortInUse = "mcp.port_in_use", StateConflict, "Set another mcp.port in config.json, or stop what listens there.";
     /// The endpoint is switched off.

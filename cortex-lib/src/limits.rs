@@ -163,3 +163,12 @@ pub const LOCAL_ANSWERS_MAX: usize = 64;
 pub const LOCAL_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Calls that run when a connection ends have this long to be answered.
 pub const LOCAL_DRAIN: Duration = Duration::from_secs(1);
+
+/// One call of git has failed by then. A checkout of a large repository from a cold disk takes minutes.
+pub const GIT_TIMEOUT: Duration = Duration::from_mins(10);
+/// What git may print: the names of a million files.
+pub const GIT_OUTPUT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Paths that the message of a refusal names. More are counted.
+pub const PATHS_NAMED_MAX: usize = 10;
+/// Paths that a refusal lists for programs.
+pub const PATHS_LISTED_MAX: usize = 100;

@@ -8,6 +8,7 @@
 //! died with the earlier life.
 
 mod core;
+mod git;
 mod health;
 mod host;
 mod incoming;
@@ -23,6 +24,7 @@ mod verify;
 mod wake;
 
 pub use self::core::{Core, CoreState};
+pub use git::GitProgram;
 pub use health::KnownHealth;
 pub use output::{Output, OutputFeed};
 pub use verify::ProcessVerifier;

@@ -96,6 +96,14 @@ pub trait Git: Debug + Send + Sync + 'static {
     /// `workspace.unavailable`; `workspace.unowned` when something else is at its path.
     async fn add(&self, worktree: &Worktree) -> Result<String>;
 
+    /// The folder inside a worktree that stands for the project's: another than its root when the project is a folder of
+    /// a larger repository. It is there once the worktree was made.
+    ///
+    /// # Errors
+    ///
+    /// `workspace.unavailable`.
+    async fn folder(&self, worktree: &Worktree) -> Result<PathBuf>;
+
     /// The hash of the tree of everything in a folder that git does not ignore. Nothing in the folder or in its
     /// `.git` changes: `objects` is a folder of the caller's that takes the objects.
     ///
