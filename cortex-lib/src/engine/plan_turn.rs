@@ -21,7 +21,7 @@ use crate::domain::agent::Role;
 use crate::domain::capability::Capability;
 use crate::domain::text::reason;
 use crate::error::{Code, Error, Result};
-use crate::ids::{RuntimeId, TurnId};
+use crate::ids::{RuntimeId, SessionId, TurnId};
 use crate::limits::{CLOSE_GRACE, PLANNER_TIMEOUT, START_TIMEOUT, STORE_RETRY_WAIT};
 use crate::port::{
     Health, Opened, Runtime, Session, SessionEvent, SessionSpec, ToolAnswer, ToolRequest, Turn,
@@ -66,7 +66,7 @@ impl Core {
         let gone = CancellationToken::new();
         let work = PlanTurn {
             row: PlannerSession {
-                id: crate::ids::SessionId::new(self.env().mint()),
+                id: SessionId::new(self.env().mint()),
                 project_id: project.id,
                 runtime_id: runtime.info().id.clone(),
             },

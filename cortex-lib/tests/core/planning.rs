@@ -384,7 +384,7 @@ fn a_crash_during_planning_leaves_nothing() {
     }
 }
 
-/// S-111: no turn is spent on a plan that may not be kept.
+/// S-111, H-44: no turn is spent on a plan that may not be kept.
 #[tokio::test(start_paused = true)]
 async fn with_twenty_proposals_waiting_no_turn_is_spent() {
     let setup = planner(|_| Script::new().wait(secs(5)).answer(plan().to_string()));
