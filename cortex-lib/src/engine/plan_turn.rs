@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::core::{Core, CoreState};
+use super::incoming::{self, Incoming};
 use super::run::pause;
 use super::shutdown::close_within;
 use crate::domain::agent::Role;
@@ -218,7 +219,7 @@ impl PlanTurn {
             why = over => why,
             opened = tokio::time::timeout(START_TIMEOUT, opening) => match opened {
                 Ok(Ok(Ok(opened))) => return Ok(opened),
-                Ok(Ok(Err(error))) => return Err(self.not_opened(&error)),
+                Ok(Ok(Err(error))) => return Err(self.not_opened(&incoming::error(error))),
                 Ok(Err(_)) => panicked(),
                 Err(_) => Error::new(
                     Code::PlannerUnavailable,
@@ -255,16 +256,16 @@ impl PlanTurn {
         let instruction = self.instruction.clone();
         let turn = Turn { id: id.clone(), attempt_id: None, instruction };
         let mut sending = pin!(session.send(turn));
-        let mut sent = false;
+        let (mut sent, mut heard) = (false, Incoming::default());
         loop {
             // Heard while it is sent: a driver may have much to say before it has accepted the turn.
             let event = tokio::select! { biased;
                 accepted = sending.as_mut(), if !sent => {
-                    accepted.map_err(|error| self.not_sent(&error))?;
+                    accepted.map_err(|error| self.not_sent(&incoming::error(error)))?;
                     sent = true;
                     continue;
                 }
-                event = events.recv() => event,
+                event = events.recv() => event.map(|event| heard.event(event)),
             };
             match event {
                 Some(SessionEvent::TurnEnded(end)) if end.turn_id == id => {

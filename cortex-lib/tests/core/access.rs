@@ -83,7 +83,7 @@ const TABLE: [Line; 34] = [
         'W',
         "U",
         Hidden("project.not_found"),
-        |n| json!({ "project_id": n.project, "title": "t", "tasks": [{ "key": "a", "description": "x" }] }),
+        |n| json!({ "project_id": n.project, "title": "t", "tasks": [{ "key": "a", "title": "A", "description": "x" }] }),
     ),
     (
         "plan_objective",
@@ -111,7 +111,7 @@ const TABLE: [Line; 34] = [
         'W',
         "U",
         Unmade("proposal.not_found"),
-        |_| json!({ "proposal_id": "none", "plan": { "title": "t", "tasks": [{ "key": "a", "description": "x" }] } }),
+        |_| json!({ "proposal_id": "none", "plan": { "title": "t", "tasks": [{ "key": "a", "title": "A", "description": "x" }] } }),
     ),
     (
         "approve_proposal",

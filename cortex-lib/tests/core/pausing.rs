@@ -546,8 +546,9 @@ async fn a_pause_does_not_change_how_an_attempt_ends_that_ends_already() {
     bench.until("the end of its time", timed_out).await;
     let began = tokio::time::Instant::now();
     bench.call(interrupt(&objective)).await;
-    bench.until_agent(&agent, AgentStatus::Stopped).await;
+    bench.until_task(&id, TaskStatus::Failed).await;
     assert!(began.elapsed() < secs(31), "{:?}", began.elapsed());
+    bench.until_agent(&agent, AgentStatus::Ready).await;
     let task = bench.task(&id).await;
     assert_eq!(task.attempts[0].cause.as_deref(), Some("timed_out"));
     assert_eq!(task.status, TaskStatus::Failed, "its only try is spent");

@@ -432,7 +432,8 @@ async fn the_list_is_filtered_by_project_and_state() {
 }
 
 pub async fn another_project(bench: &Bench) -> ProjectId {
-    let root = bench.call(ListProjects {}).await.projects.remove(0).root;
+    let root = bench.call(ListProjects {}).await.projects.remove(0).root.join("other");
+    fs_err::create_dir(&root).unwrap();
     let add = AddProject { name: "other".into(), root, verification: None };
     bench.call(add).await.project.project_id
 }
