@@ -7,6 +7,8 @@ mod cancelling;
 mod codes;
 mod edges;
 mod events;
+mod integrating;
+mod isolation;
 mod lives;
 mod once;
 mod refusals;
