@@ -527,6 +527,9 @@ fn an_orderly_end_of_the_core_loses_nothing_of_an_isolated_attempt() {
         let kept = saved(&bench, &setup, &task.attempts[0].execution_id, "x.txt");
         assert_eq!(kept.as_deref(), Some("half"));
         assert!(bench.see(&agent).await.session.unwrap().resumed, "its own conversation goes on");
+        let opened = bench.world.openings();
+        let own = format!("native-{}", opened[0].session_id);
+        assert_eq!(opened[2].resume, Some(own), "not that of the attempt");
     });
 }
 
