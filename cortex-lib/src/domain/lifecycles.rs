@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::machine::{Machine, walk};
-use super::{agent, attempt, objective, proposal, task, turn};
+use super::{agent, attempt, message, objective, proposal, task, turn, workspace};
 
 /// A lifecycle as the page tells it.
 struct Page {
@@ -177,7 +177,7 @@ fn pages() -> Vec<Page> {
         states: ("AttemptState", source),
         inputs: ("AttemptInput", source),
         drawn: Drawn::of(
-            &attempt::AttemptState::Starting,
+            &attempt::AttemptState::Preparing,
             &attempt::tests::inputs(),
             true,
             of_attempt,
@@ -204,7 +204,28 @@ fn pages() -> Vec<Page> {
             variant,
         ),
     };
-    vec![flow, task, attempt, agent, turn, proposal]
+    let source = include_str!("message.rs");
+    let message = Page {
+        title: "Message",
+        about: "A message of the bus, from its sender to its reader. Its time decides at the instant it is over, whenever the row is told.",
+        states: ("MessageState", source),
+        inputs: ("MessageInput", source),
+        drawn: Drawn::of(&message::MessageState::Waiting, &message::tests::inputs(), true, variant),
+    };
+    let source = include_str!("workspace.rs");
+    let workspace = Page {
+        title: "Worktree of an attempt",
+        about: "Made for one attempt, committed before it goes, integrated by a person. Nothing is removed that was not committed or proved to be empty.",
+        states: ("WorkspaceState", source),
+        inputs: ("WorkspaceInput", source),
+        drawn: Drawn::of(
+            &workspace::WorkspaceState::Planned,
+            &workspace::tests::inputs(),
+            true,
+            variant,
+        ),
+    };
+    vec![flow, task, attempt, workspace, agent, turn, proposal, message]
 }
 
 #[test]

@@ -11,6 +11,8 @@ mod edges;
 mod events;
 mod fencing;
 mod inbox;
+mod integrating;
+mod isolation;
 mod lists;
 mod lives;
 mod message_lives;

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use super::git::GitFate;
+use super::repository::Repositories;
 use super::session::ScriptedSession;
 use crate::ids::{AgentId, AttemptId, SessionId, TurnId};
 use crate::port::{SessionEvent, SessionSpec, ToolAnswer, Turn, VerificationRequest};
@@ -24,6 +26,8 @@ pub enum Asked {
     Close(SessionId),
     /// To verify a result.
     Verify(VerificationRequest),
+    /// To do something with git: the method, and the folder it is about.
+    Git(&'static str, PathBuf),
     /// To end what an earlier life left.
     Sweep(Vec<String>),
 }
@@ -41,8 +45,11 @@ struct Inner {
     processes: BTreeSet<String>,
     sessions: BTreeMap<SessionId, (Option<AgentId>, Weak<ScriptedSession>)>,
     scratch: BTreeSet<SessionId>,
+    objects: BTreeSet<AttemptId>,
     gone: BTreeSet<PathBuf>,
     no_scratch: bool,
+    git: Repositories,
+    git_fates: BTreeMap<&'static str, GitFate>,
     asked: Vec<Asked>,
     overlaps: Vec<TurnId>,
 }
@@ -72,6 +79,11 @@ impl ScriptedWorld {
     /// The sessions whose folders are there.
     pub fn scratch(&self) -> BTreeSet<SessionId> {
         self.lock().scratch.clone()
+    }
+
+    /// The attempts for which a look at the files of a project was kept.
+    pub fn objects(&self) -> BTreeSet<AttemptId> {
+        self.lock().objects.clone()
     }
 
     /// Everything that was asked so far, in order.
@@ -165,6 +177,19 @@ impl ScriptedWorld {
         self.lock().gone.remove(path);
     }
 
+    /// What becomes of every call of a method of git from now on.
+    pub fn git_fate(&self, method: &'static str, fate: GitFate) {
+        self.lock().git_fates.insert(method, fate);
+    }
+
+    pub(super) fn git_fate_of(&self, method: &'static str) -> GitFate {
+        self.lock().git_fates.get(method).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn with_git<T>(&self, work: impl FnOnce(&mut Repositories) -> T) -> T {
+        work(&mut self.lock().git)
+    }
+
     pub(super) fn note(&self, asked: Asked) {
         self.lock().asked.push(asked);
     }
@@ -185,6 +210,14 @@ impl ScriptedWorld {
             inner.scratch.insert(session.clone());
         }
         !inner.no_scratch
+    }
+
+    pub(super) fn put_objects(&self, attempt: &AttemptId) {
+        self.lock().objects.insert(attempt.clone());
+    }
+
+    pub(super) fn keep_objects_of(&self, live: &BTreeSet<AttemptId>) {
+        self.lock().objects.retain(|attempt| live.contains(attempt));
     }
 
     pub(super) fn remove_scratch(&self, session: &SessionId) {
