@@ -42,6 +42,7 @@ struct Inner {
     sessions: BTreeMap<SessionId, (AgentId, Weak<ScriptedSession>)>,
     scratch: BTreeSet<SessionId>,
     gone: BTreeSet<PathBuf>,
+    strangers: BTreeSet<String>,
     asked: Vec<Asked>,
     overlaps: Vec<TurnId>,
 }
@@ -71,6 +72,17 @@ impl ScriptedWorld {
     /// The sessions whose folders are there.
     pub fn scratch(&self) -> BTreeSet<SessionId> {
         self.lock().scratch.clone()
+    }
+
+    /// Puts a process and a folder there, both called `name`, that are not Cortex's. Nothing of Cortex may end
+    /// or remove them.
+    pub fn add_stranger(&self, name: impl Into<String>) {
+        self.lock().strangers.insert(name.into());
+    }
+
+    /// What is there that is not Cortex's.
+    pub fn strangers(&self) -> BTreeSet<String> {
+        self.lock().strangers.clone()
     }
 
     /// Everything that was asked so far, in order.
@@ -177,12 +189,18 @@ impl ScriptedWorld {
     }
 
     pub(super) fn remove_scratch(&self, session: &SessionId) {
-        self.lock().scratch.remove(session);
+        let mut inner = self.lock();
+        inner.scratch.remove(session);
+        inner.strangers.remove(session.as_str());
     }
 
     pub(super) fn sweep(&self, markers: Vec<String>) -> usize {
         let mut inner = self.lock();
-        let ended = markers.iter().filter(|marker| inner.processes.remove(*marker)).count();
+        let mut ended = 0_usize;
+        for marker in &markers {
+            let found = inner.processes.remove(marker) | inner.strangers.remove(marker);
+            ended = ended.saturating_add(usize::from(found));
+        }
         inner.asked.push(Asked::Sweep(markers));
         ended
     }
