@@ -89,16 +89,12 @@ fn every(plans: &[Plan]) -> bool {
 fn told(what: &str, seen: Seen) -> bool {
     let Seen { runs, lives, commits, failure, .. } = seen;
     println!("{what}: {runs} runs, {lives} lives, {commits} commits");
-    match failure {
-        Some(failure) => {
-            println!("{failure}");
-            false
-        }
-        None => {
-            println!("every promise was kept");
-            true
-        }
+    if let Some(failure) = failure {
+        println!("{failure}");
+        return false;
     }
+    println!("every promise was kept");
+    true
 }
 
 fn asked() -> Result<Asked> {

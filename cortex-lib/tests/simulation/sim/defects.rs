@@ -277,10 +277,6 @@ impl Runtime for LyingRuntime {
         self.inner.check().await
     }
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "it stands for a driver, which the core does not own"
-    )]
     async fn open(&self, spec: SessionSpec) -> Result<Opened> {
         let mut opened = self.inner.open(spec).await?;
         let current = Arc::new(Mutex::new(None));
