@@ -50,6 +50,7 @@ struct Inner {
     no_scratch: bool,
     git: Repositories,
     git_fates: BTreeMap<&'static str, GitFate>,
+    strangers: BTreeSet<String>,
     asked: Vec<Asked>,
     overlaps: Vec<TurnId>,
 }
@@ -84,6 +85,17 @@ impl ScriptedWorld {
     /// The attempts for which a look at the files of a project was kept.
     pub fn objects(&self) -> BTreeSet<AttemptId> {
         self.lock().objects.clone()
+    }
+
+    /// Puts a process and a folder there, both called `name`, that are not Cortex's. Nothing of Cortex may end
+    /// or remove them.
+    pub fn add_stranger(&self, name: impl Into<String>) {
+        self.lock().strangers.insert(name.into());
+    }
+
+    /// What is there that is not Cortex's.
+    pub fn strangers(&self) -> BTreeSet<String> {
+        self.lock().strangers.clone()
     }
 
     /// Everything that was asked so far, in order.
@@ -221,12 +233,18 @@ impl ScriptedWorld {
     }
 
     pub(super) fn remove_scratch(&self, session: &SessionId) {
-        self.lock().scratch.remove(session);
+        let mut inner = self.lock();
+        inner.scratch.remove(session);
+        inner.strangers.remove(session.as_str());
     }
 
     pub(super) fn sweep(&self, markers: Vec<String>) -> usize {
         let mut inner = self.lock();
-        let ended = markers.iter().filter(|marker| inner.processes.remove(*marker)).count();
+        let mut ended = 0_usize;
+        for marker in &markers {
+            let found = inner.processes.remove(marker) | inner.strangers.remove(marker);
+            ended = ended.saturating_add(usize::from(found));
+        }
         inner.asked.push(Asked::Sweep(markers));
         ended
     }
