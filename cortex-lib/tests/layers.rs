@@ -26,8 +26,14 @@ const OWNED: &[(&str, &str)] =
     &[("rusqlite", "store"), ("rmcp", "mcp"), ("process::Command", "process")];
 
 /// The doors of rows, and who may call them: what one step entails is known in one place only.
-const DOORS: &[&str] =
-    &[".step_agent(", ".step_attempt(", ".step_direct_turn(", ".step_objective(", ".step_task("];
+const DOORS: &[&str] = &[
+    ".step_agent(",
+    ".step_attempt(",
+    ".step_direct_turn(",
+    ".step_objective(",
+    ".step_task(",
+    ".step_workspace(",
+];
 
 /// Who may open them.
 const DOOR_KEEPERS: &[&str] = &["store", "progress"];

@@ -77,6 +77,8 @@ events! {
     ObjectiveEnded = "objective.ended", Person;
     /// A task went from one state to another.
     TaskChanged = "task.changed", Person;
+    /// The changes of a task were brought into its project's folder, staged.
+    TaskIntegrated = "task.integrated", Person;
     /// An attempt went from one state to another.
     AttemptChanged = "attempt.changed", Person;
     /// The verification of an attempt ended.

@@ -12,6 +12,7 @@ mod projects;
 mod recovery;
 mod tasks;
 mod turns;
+mod workspaces;
 
 pub use agents::{SessionEnd, TurnFailed};
 pub use attempts::AttemptReport;
@@ -19,3 +20,4 @@ pub(crate) use attempts::last_failure_text;
 pub use board::BoardFacts;
 pub use objectives::NewObjective;
 pub use tasks::Decided;
+pub use workspaces::Integrable;

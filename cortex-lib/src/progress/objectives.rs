@@ -25,7 +25,8 @@ pub struct NewObjective {
 }
 
 impl WriteTx<'_> {
-    /// Creates an objective with its tasks, all or nothing. Those without dependencies are READY at once.
+    /// Creates an objective with its tasks, all or nothing. Those without dependencies are READY at once. `isolation`:
+    /// what is wrong with isolated tasks in this project, as far as it was looked at (H-42).
     ///
     /// # Errors
     ///
@@ -34,9 +35,9 @@ impl WriteTx<'_> {
         &mut self,
         new: NewObjective,
         capabilities: &BTreeMap<RuntimeId, BTreeSet<Capability>>,
+        isolation: Option<&str>,
     ) -> Result<Objective> {
         self.project(&new.project_id)?;
-        let isolation = Some("workspace_isolation is not offered by this version; leave it out");
         plan::check(
             &new.tasks,
             |task, agent| self.pin_problem(&new.project_id, task, agent, capabilities),
@@ -82,6 +83,7 @@ impl WriteTx<'_> {
                 failure: None,
                 decisions: Vec::new(),
                 reassignments: Vec::new(),
+                integration: None,
                 created_at: now,
                 ready_at: None,
                 started_at: None,

@@ -78,6 +78,7 @@ impl WriteTx<'_> {
             task.failure = None;
             task.decisions.push(decision);
         })?;
+        self.settle_workspaces(id)?;
         self.task_moved(&task, settings)?;
         Ok(task)
     }
@@ -99,6 +100,7 @@ impl WriteTx<'_> {
             (task.failure, task.hold) = (None, None);
             task.decisions.push(decision);
         })?;
+        self.settle_workspaces(id)?;
         Ok(task)
     }
 
@@ -156,6 +158,7 @@ impl WriteTx<'_> {
                 let end = AttemptInput::End(EndReason::TaskCancelled);
                 self.attempt_input(&attempt.id, end, &AttemptReport::default(), settings)?;
             }
+            self.settle_workspaces(id)?;
         }
         Ok((task, changed))
     }

@@ -35,6 +35,7 @@ mod tests;
 mod timer;
 mod turn;
 mod tx;
+mod workspace;
 mod writer;
 
 use std::io::ErrorKind;
@@ -50,6 +51,7 @@ pub use self::data_dir::DataDir;
 pub use self::event_log::Event;
 pub use self::feed::Feed;
 pub use self::task::{Decision, DecisionKind, Reassignment, TaskFailure, TaskResult};
+pub use self::workspace::Integration;
 
 /// Declares what only tests see from outside.
 macro_rules! for_tests {
@@ -68,6 +70,7 @@ for_tests!(
     self::agent::Why,
     self::attempt::Attempt,
     self::attempt::AttemptFailure,
+    self::attempt::Files,
     self::attempt::VerificationRecord,
     self::event_log::AgentEventFilter,
     self::event_log::NewEvent,
@@ -81,6 +84,8 @@ for_tests!(
     self::turn::DirectTurn,
     self::tx::ReadTx,
     self::tx::WriteTx,
+    self::workspace::Intent,
+    self::workspace::WorkspaceRow,
 );
 
 #[cfg(any(test, feature = "testing"))]

@@ -4,9 +4,12 @@
 mod agents;
 mod bench;
 mod cancelling;
+mod changed_files;
 mod codes;
 mod edges;
 mod events;
+mod isolated_lives;
+mod isolation;
 mod lives;
 mod once;
 mod refusals;

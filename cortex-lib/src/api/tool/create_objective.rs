@@ -38,15 +38,18 @@ impl Command for CreateObjective {
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let capabilities = cx.core().board_facts().capabilities;
+        let isolation = cx.core().isolation_problem(&self.project_id, &self.tasks).await?;
         let new = NewObjective {
             project_id: self.project_id,
             title: self.title,
             tasks: self.tasks,
             by: "user".to_owned(),
         };
-        let objective =
-            cx.core().store().write(move |tx| tx.create_objective(new, &capabilities)).await?;
-        cx.objective_reply(&objective.id)
+        let objective = cx
+            .core()
+            .store()
+            .write(move |tx| tx.create_objective(new, &capabilities, isolation.as_deref()));
+        cx.objective_reply(&objective.await?.id)
     }
 }
 
