@@ -25,7 +25,7 @@ pub use cx::{Catalogue, Cx, Granted};
 pub use reply::{AgentReply, ObjectiveReply, ProjectReply, TaskReply};
 
 /// Every tool, in the order in which callers see them.
-pub static TOOLS: [ToolDef; 17] = [
+pub static TOOLS: [ToolDef; 18] = [
     ToolDef::of::<tool::ListProjects>(),
     ToolDef::of::<tool::ListRuntimes>(),
     ToolDef::of::<tool::ListAgents>(),
@@ -43,6 +43,7 @@ pub static TOOLS: [ToolDef; 17] = [
     ToolDef::of::<tool::CancelTask>(),
     ToolDef::of::<tool::ApproveTask>(),
     ToolDef::of::<tool::RetryTask>(),
+    ToolDef::of::<tool::IntegrateTask>(),
 ];
 
 /// Every command that only the person may give, in the order of the reference.

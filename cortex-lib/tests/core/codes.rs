@@ -5,17 +5,18 @@ use std::collections::BTreeSet;
 use cortex_lib::api::operator::PauseAgent;
 use cortex_lib::api::tool::{
     ApproveTask, CancelTask, CreateAgent, CreateObjective, GetAgentStatus, GetTaskStatus,
-    InterruptAgent, ListAgents, PollAgentEvents, RetryTask, SendMessage, StartAgent, StopAgent,
-    UpdateAgent,
+    IntegrateTask, InterruptAgent, ListAgents, ListProjects, PollAgentEvents, RetryTask,
+    SendMessage, StartAgent, StopAgent, UpdateAgent,
 };
 use cortex_lib::api::{Command, TOOLS};
 use cortex_lib::domain::agent::{AgentState, AgentStatus, Interaction, Role, Wanted};
 use cortex_lib::domain::capability::Capability;
+use cortex_lib::domain::plan::{Requirement, TaskSpec};
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::domain::usage::Usage;
 use cortex_lib::error::{Code, Error};
 use cortex_lib::ids::{AgentId, ProjectId, RuntimeId, TaskId};
-use cortex_lib::port::{Opening, Script, ScriptedRuntime};
+use cortex_lib::port::{GitFate, Opening, Script, ScriptedRuntime};
 use cortex_lib::store::Agent;
 
 use crate::bench::{Bench, SCRIPTED, Setup, new_agent, secs, spec};
@@ -133,6 +134,7 @@ async fn every_declared_code_can_be_met() {
     starts(&mut met).await;
     turns(&mut met).await;
     tasks(&mut met).await;
+    integrations(&mut met).await;
 
     let declared: BTreeSet<_> =
         TOOLS.iter().flat_map(|tool| tool.errors.iter().map(|code| (tool.name, *code))).collect();
@@ -218,7 +220,7 @@ async fn starts(met: &mut Met) {
     met.codes.insert((StartAgent::NAME, Code::AgentStartCancelled));
 
     let agent = met.bench.agent("homeless").await;
-    let root = met.bench.call(cortex_lib::api::tool::ListProjects {}).await.projects.remove(0).root;
+    let root = met.bench.call(ListProjects {}).await.projects.remove(0).root;
     met.bench.world.remove_folder(&root);
     met.meet(start(&agent), Code::ProjectInvalidRoot).await;
     met.bench.world.restore_folder(&root);
@@ -283,4 +285,34 @@ async fn tasks(met: &mut Met) {
     met.bench.call(approve(&done)).await;
     met.meet(CancelTask { task_id: done, reason: None }, Code::TaskStateConflict).await;
     met.bench.call(StopAgent { agent_id: worker }).await;
+}
+
+async fn integrations(met: &mut Met) {
+    let root = met.bench.call(ListProjects {}).await.projects.remove(0).root;
+    let world = met.bench.world.clone();
+    world.make_repository(&root, [("a.txt", "a")]);
+    let integrate = |id: &TaskId| IntegrateTask { task_id: id.clone() };
+    met.meet(integrate(&TaskId::new("none")), Code::TaskNotFound).await;
+
+    let writer = met.bench.agent_on("writer", "plain").await;
+    met.bench.call(start(&writer)).await;
+    let isolated = vec![Requirement::WorkspaceIsolation];
+    let id = met.bench.one_task(TaskSpec { requirements: isolated, ..spec("i", &[]) }).await;
+    let task = met.bench.until_task(&id, TaskStatus::Blocked).await;
+    met.meet(integrate(&id), Code::TaskStateConflict).await;
+    let worktree = task.workspace.unwrap().path;
+    met.bench.call(ApproveTask { task_id: id.clone(), execution_id: None, reason: None }).await;
+
+    for code in [
+        Code::WorkspaceIndexNotClean,
+        Code::WorkspaceConflict,
+        Code::WorkspaceLocalChanges,
+        Code::WorkspaceUnavailable,
+    ] {
+        world.git_fate("plan_squash", GitFate::Fail(Error::new(code, "as asked")));
+        met.meet(integrate(&id), code).await;
+    }
+    world.disown_worktree(&worktree);
+    met.meet(integrate(&id), Code::WorkspaceUnowned).await;
+    met.bench.call(StopAgent { agent_id: writer }).await;
 }

@@ -8,6 +8,7 @@ mod changed_files;
 mod codes;
 mod edges;
 mod events;
+mod integrating;
 mod isolated_lives;
 mod isolation;
 mod lives;
