@@ -8,7 +8,7 @@ use std::sync::Arc;
 use cortex_lib::api;
 use cortex_lib::error::{Code, Error, Problem, Result};
 use cortex_lib::port::Runtime;
-use cortex_lib::settings::{Agents, Approvals, Events, Resources, Retry, Settings};
+use cortex_lib::settings::{Agents, Approvals, Events, Planner, Resources, Retry, Settings};
 use cortex_runtimes::{ClaudeCode, ClaudeCodeConfig, CommandConfig, CommandRuntime};
 use fs_err as fs;
 use schemars::JsonSchema;
@@ -32,6 +32,8 @@ pub struct Config {
     pub approvals: Approvals,
     /// The event log.
     pub events: Events,
+    /// Who splits goals into tasks.
+    pub planner: Planner,
     /// The MCP endpoint.
     pub mcp: Mcp,
     /// What agents run on.
@@ -175,6 +177,7 @@ impl Config {
             retry: self.retry.clone(),
             approvals: self.approvals.clone(),
             events: self.events.clone(),
+            planner: self.planner.clone(),
         }
     }
 

@@ -1,9 +1,11 @@
 //! Where log lines go: to a file of each day, and to the terminal when asked.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Mutex;
 
 use cortex_lib::error::{Code, Error, Result};
+use cortex_lib::secret::redact;
 use cortex_lib::store::DataDir;
 use tracing::level_filters::LevelFilter;
 use tracing_appender::rolling::{RollingFileAppender, Rotation};
@@ -44,7 +46,7 @@ fn install(file: Option<(RollingFileAppender, Level)>, verbose: u8) {
     let file = file.map(|(file, level)| {
         tracing_subscriber::fmt::layer()
             .with_ansi(false)
-            .with_writer(file)
+            .with_writer(Mutex::new(WithoutSecrets(file)))
             .with_filter(ours(level.into()))
     });
     let shown = match verbose {
@@ -56,11 +58,27 @@ fn install(file: Option<(RollingFileAppender, Level)>, verbose: u8) {
     let terminal = shown.map(|level| {
         tracing_subscriber::fmt::layer()
             .with_ansi(console::colors_enabled_stderr())
-            .with_writer(io::stderr)
+            .with_writer(|| WithoutSecrets(io::stderr()))
             .with_filter(ours(level))
     });
     // A process has one log; whoever comes second (a test, an embedder) writes to the first one's.
     drop(tracing_subscriber::registry().with(file).with(terminal).try_init());
+}
+
+/// Takes secrets out of each line: a line may quote what a program printed, whoever wrote it.
+#[derive(Debug)]
+struct WithoutSecrets<W>(W);
+
+impl<W: Write> Write for WithoutSecrets<W> {
+    /// A line comes whole, so nothing of it is kept for later.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.write_all(redact(&String::from_utf8_lossy(line)).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// Our own lines at `level`; those of libraries only when something is wrong.
@@ -82,5 +100,17 @@ impl From<Level> for LevelFilter {
             Level::Debug => Self::DEBUG,
             Level::Trace => Self::TRACE,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_written_without_its_secrets() {
+        let mut lines = WithoutSecrets(Vec::new());
+        lines.write_all(b"it said: DB_PASSWORD=hunter22 \xff\n").unwrap();
+        assert_eq!(String::from_utf8(lines.0).unwrap(), "it said: DB_PASSWORD=[secret] \u{fffd}\n");
     }
 }

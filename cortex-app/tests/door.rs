@@ -51,8 +51,9 @@ async fn both_doors_tell_the_same_events_and_output() {
     let dir = TempDir::new().unwrap();
     let here = Door::open_with(&global(&dir), opening()).await.unwrap();
     let there = Door::open(&global(&dir)).await.unwrap();
+    let root = TempDir::new().unwrap();
     let project =
-        AddProject { name: "web".to_owned(), root: dir.path().to_owned(), verification: None };
+        AddProject { name: "web".to_owned(), root: root.path().to_owned(), verification: None };
     let project = there.call(project).await.unwrap().project;
     let agent = there
         .call(CreateAgent {

@@ -176,7 +176,8 @@ impl Builder {
             self.runtimes.into_iter().map(|runtime| (runtime.info().id.clone(), runtime)).collect();
         let closing = store.clone();
         let (env, settings, at_rest) = (self.env, self.settings, self.at_rest);
-        let parts = Parts { env, store, settings, runtimes, host, at_rest };
+        let data_dir = self.data_dir.clone();
+        let parts = Parts { env, store, settings, runtimes, host, data_dir, at_rest };
         match Core::start(parts).await {
             Ok(core) => Ok(Cortex { core, dir: self.data_dir }),
             Err(error) => {

@@ -1,6 +1,7 @@
 //! What the core asks of the world that is never the same twice: time and randomness.
 
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
@@ -18,15 +19,24 @@ pub trait Env: Debug + Send + Sync + 'static {
 
     /// Fills `bytes` with random bytes.
     fn fill(&self, bytes: &mut [u8]);
+
+    /// The last place that was given out in the order of minting.
+    fn minted(&self) -> &AtomicU64;
 }
 
 impl dyn Env {
-    /// A fresh `UUIDv7` (RFC 9562): its order is the order of minting, to the millisecond.
+    /// A fresh `UUIDv7`: its order is the order of minting, also within a millisecond and when the clock is set
+    /// back (RFC 9562, 6.2: 12 bits behind the milliseconds count, and borrow from them when they are full).
     pub fn mint(&self) -> String {
+        let millis = u64::try_from(self.now().as_millis()).unwrap_or(0);
+        let next = |last: u64| Some(last.saturating_add(1).max(millis << 12));
+        let last = self.minted().fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let place = last.ok().and_then(next).unwrap_or_default();
         let mut random = [0; 10];
         self.fill(&mut random);
-        let millis = u64::try_from(self.now().as_millis()).unwrap_or(0);
-        uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid().to_string()
+        let [.., high, low] = place.to_be_bytes();
+        [random[0], random[1]] = [high & 0x0f, low];
+        uuid::Builder::from_unix_timestamp_millis(place >> 12, &random).into_uuid().to_string()
     }
 
     /// A random `UUIDv4`, for identifiers that others want in that form.
@@ -57,13 +67,14 @@ impl dyn Env {
 #[derive(Debug)]
 pub struct SystemEnv {
     started: Instant,
+    minted: AtomicU64,
 }
 
 impl SystemEnv {
     /// Starts its monotonic clock.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that asks the machine")]
     pub fn new() -> Self {
-        Self { started: Instant::now() }
+        Self { started: Instant::now(), minted: AtomicU64::new(0) }
     }
 }
 
@@ -92,6 +103,10 @@ impl Env for SystemEnv {
     fn fill(&self, bytes: &mut [u8]) {
         getrandom::fill(bytes).expect("the system's source of randomness answers");
     }
+
+    fn minted(&self) -> &AtomicU64 {
+        &self.minted
+    }
 }
 
 /// A world that is the same every time: one seed decides ids and dice, tokio's clock (paused in a
@@ -102,13 +117,15 @@ pub struct SimEnv {
     epoch: Timestamp,
     started: tokio::time::Instant,
     state: std::sync::Mutex<u64>,
+    minted: AtomicU64,
 }
 
 #[cfg(feature = "testing")]
 impl SimEnv {
     /// A world that begins at `epoch` with the dice of `seed`. Call it inside a tokio runtime.
     pub fn new(seed: u64, epoch: Timestamp) -> Self {
-        Self { epoch, started: tokio::time::Instant::now(), state: std::sync::Mutex::new(seed) }
+        let (started, state) = (tokio::time::Instant::now(), std::sync::Mutex::new(seed));
+        Self { epoch, started, state, minted: AtomicU64::new(0) }
     }
 
     /// The next number of the stream (`SplitMix64`, Steele, Lea and Flood 2014).
@@ -138,5 +155,23 @@ impl Env for SimEnv {
                 *byte = random;
             }
         }
+    }
+
+    fn minted(&self) -> &AtomicU64 {
+        &self.minted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_in_the_order_of_minting_also_within_a_millisecond() {
+        let env: &dyn Env = &SystemEnv::new();
+        let ids: Vec<_> = (0..10_000).map(|_| env.mint()).collect();
+        assert!(ids.is_sorted() && ids.windows(2).all(|two| two[0] != two[1]));
+        let first = Uuid::parse_str(&ids[0]).unwrap();
+        assert_eq!((first.get_version_num(), first.get_variant()), (7, uuid::Variant::RFC4122));
     }
 }

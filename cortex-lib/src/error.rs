@@ -76,6 +76,8 @@ codes! {
     InvalidArguments = "validation.invalid_arguments", InvalidArgument, "Correct the named fields and call again.";
     /// The tasks of an objective break a rule.
     InvalidObjective = "validation.invalid_objective", InvalidArgument, "Correct the named fields and call again.";
+    /// A task of a proposed plan has an estimate that is not small, medium or large.
+    InvalidProposal = "validation.invalid_proposal", InvalidArgument, "Propose again; nothing was kept.";
     /// No tool has this name.
     ToolNotFound = "tool.not_found", NotFound, "List the tools and use one of their names.";
     /// The caller may not use this.
@@ -111,6 +113,8 @@ codes! {
     ProjectNotFound = "project.not_found", NotFound, "List the projects and use one of their ids.";
     /// A project of this name exists.
     ProjectNameTaken = "project.name_taken", StateConflict, "Choose another name.";
+    /// The folder is another project's.
+    ProjectRootTaken = "project.root_taken", StateConflict, "Use that project, or remove it first.";
     /// The project is still used.
     ProjectInUse = "project.in_use", StateConflict, "Stop its agents and cancel or finish its objectives first.";
     /// The project's folder is not there any more.
@@ -164,10 +168,47 @@ codes! {
     TaskDependencyCycle = "task.dependency_cycle", InvalidArgument, "Remove one dependency of the named cycle.";
     /// No such task, or not the caller's.
     TaskNotFound = "task.not_found", NotFound, "List the tasks and use one of their ids.";
+    /// The agent cannot run this task.
+    TaskAgentNotEligible = "task.agent_not_eligible", InvalidArgument, "Name a structured worker of the task's project whose runtime has what the task requires, or leave to_agent_id out.";
     /// The task is in a state that forbids this.
     TaskStateConflict = "task.state_conflict", StateConflict, "Look at the task's status and do what it allows.";
     /// What was said belongs to an attempt that is over.
     AttemptStale = "attempt.stale", StateConflict, "Nothing to do: a newer attempt counts.";
+    /// No such attempt, or not the caller's.
+    ExecutionNotFound = "execution.not_found", NotFound, "Look at the task and use the execution_id of one of its attempts.";
+
+    /// No such message, or not one of the caller's.
+    MessageNotFound = "message.not_found", NotFound, "Use the message_id of a message that you sent or that waits for you.";
+    /// The sender or the reader is not in the channel.
+    MessageOutOfScope = "message.out_of_scope", AuthorizationError, "Write in a channel that both belong to: their project, or an objective that both run or ran an attempt of.";
+    /// The request names a tool that one of the two may not use.
+    MessageActionNotAllowed = "message.action_not_allowed", AuthorizationError, "Name a tool that both may use, or describe in the body what you need.";
+    /// The attempt does not run, so nobody would read it.
+    MessageRecipientUnavailable = "message.recipient_unavailable", StateConflict, "Write to the agent instead of the attempt.";
+    /// As many messages wait for the reader as may.
+    MessageInboxFull = "message.inbox_full", StateConflict, "Wait until the reader acknowledges some, or a message expires.";
+    /// As many messages of the sender wait as may.
+    MessageSenderLimit = "message.sender_limit", StateConflict, "Wait until your readers acknowledge some, or a message expires.";
+    /// Nobody acknowledged the message in time.
+    MessageExpired = "message.expired", StateConflict, "Nothing to do: it has left the inbox.";
+
+    /// The planner's answer is not exactly one plan of the fields that it may choose.
+    PlannerInvalidPlan = "planner.invalid_plan", RuntimeError, "Ask again, or say more exactly what you want; nothing was kept.";
+    /// The planner did not answer in time.
+    PlannerTimedOut = "planner.timed_out", RuntimeError, "Ask again, with a smaller goal if it repeats; each call spends a turn.";
+    /// The planner's turn failed.
+    PlannerFailed = "planner.failed", RuntimeError, "Read the runtime's reason, mend it and ask again.";
+    /// The planner's runtime is not there, cannot plan or does not start.
+    PlannerUnavailable = "planner.unavailable", RuntimeError, "Set planner.runtime_id to a runtime that list_runtimes shows as healthy and with read_only_turn.";
+
+    /// No such proposal, or it is too old to be kept.
+    ProposalNotFound = "proposal.not_found", NotFound, "List the proposals and use one of their ids.";
+    /// A newer revision took the proposal's place.
+    ProposalSuperseded = "proposal.superseded", StateConflict, "Look at the named revision and decide about that one.";
+    /// The proposal was approved or rejected before.
+    ProposalAlreadyDecided = "proposal.already_decided", StateConflict, "Nothing to do; propose anew for another plan.";
+    /// As many proposals wait for a decision as may.
+    ProposalTooManyPending = "proposal.too_many_pending", StateConflict, "Approve or reject some of those that wait; list_proposals shows them.";
 
     /// No worktree can be had: no git, no repository, no commit, or git failed.
     WorkspaceUnavailable = "workspace.unavailable", StateConflict, "See the message: the project must be a git repository with a commit, and git 2.38 or newer must work there. Then retry.";
@@ -316,10 +357,23 @@ impl Error {
             problems.truncate(PROBLEMS_MAX);
             problems.push(Problem::new("", format!("{more} more problems are not listed")));
         }
-        let message = problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        let mut error = Self::new(code, message);
+        let mut error = Self::new(code, listed(&problems));
         error.0.problems = problems;
         error
+    }
+
+    /// The same, when the wrong fields are inside the field `outer` of what the caller gave.
+    #[must_use]
+    pub fn inside(mut self, outer: &str) -> Self {
+        let inner = &mut self.0;
+        if inner.problems.is_empty() {
+            return self;
+        }
+        for problem in inner.problems.iter_mut().filter(|problem| !problem.path.is_empty()) {
+            problem.path = format!("{outer}.{}", problem.path);
+        }
+        inner.message = listed(&inner.problems);
+        self
     }
 
     /// Says more exactly what to do next.
@@ -333,6 +387,22 @@ impl Error {
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.0.details.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// The same failure with each of its texts as `edit` makes it.
+    pub(crate) fn with_texts(mut self, edit: impl Fn(&str) -> String) -> Self {
+        let inner = &mut *self.0;
+        inner.message = edit(&inner.message);
+        inner.remedy = inner.remedy.as_deref().map(&edit);
+        for problem in &mut inner.problems {
+            problem.message = edit(&problem.message);
+        }
+        for detail in inner.details.values_mut() {
+            if let Value::String(text) = detail {
+                *text = edit(text);
+            }
+        }
         self
     }
 
@@ -417,6 +487,10 @@ impl Error {
     }
 }
 
+fn listed(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.0.message, self.0.code)
@@ -448,6 +522,18 @@ mod tests {
             assert!(code.as_str().split('.').count() == 2, "{code}");
             assert!(code.remedy().ends_with('.') && code.meaning().ends_with('.'), "{code}");
         }
+    }
+
+    #[test]
+    fn fields_inside_a_field_are_named_by_the_whole_path() {
+        let many = (0..30).map(|at| Problem::new(format!("tasks[{at}]"), "is wrong")).collect();
+        let error = Error::invalid(Code::InvalidObjective, many).inside("plan");
+        assert_eq!(error.problems().len(), PROBLEMS_MAX + 1);
+        assert_eq!(error.problems()[0].path, "plan.tasks[0]");
+        assert_eq!(error.problems()[PROBLEMS_MAX].path, "", "how many more is about no field");
+        assert!(error.message().starts_with("plan.tasks[0]: is wrong; "), "{error}");
+        let other = Error::new(Code::ProjectNotFound, "there is no project p");
+        assert_eq!(other.clone().inside("plan"), other);
     }
 
     #[test]

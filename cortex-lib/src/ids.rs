@@ -44,6 +44,8 @@ id!(/// Identifies an objective.
     ObjectiveId);
 id!(/// Identifies a task.
     TaskId);
+id!(/// Identifies one revision of a proposed plan.
+    ProposalId);
 id!(/// Identifies one attempt of a task. On the wire `execution_id`.
     AttemptId);
 id!(/// Identifies one live session of an agent with its runtime.
@@ -52,5 +54,7 @@ id!(/// Identifies one turn of a session.
     TurnId);
 id!(/// Identifies a tool request of a session.
     ApprovalId);
+id!(/// Identifies a message of the bus.
+    MessageId);
 id!(/// Ties an error that a caller saw to the log.
     CorrelationId);

@@ -28,8 +28,23 @@ pub const WAKE_QUEUE_MAX: usize = 1024;
 /// Events of one session on their way to the engine.
 pub const SESSION_QUEUE_MAX: usize = 256;
 
+/// The planner has answered by then, its start included (seed).
+pub const PLANNER_TIMEOUT: Duration = Duration::from_mins(5);
+/// A goal to plan for (seed). Larger texts belong into a file of the project, which the planner can read.
+pub const GOAL_BYTES_MAX: usize = 16 * 1024;
+
 /// Tasks of one objective (seed).
 pub const TASKS_MAX: usize = 10;
+/// The title of an objective, a plan or a task, in characters: a line of a list (seed).
+pub const TITLE_CHARS_MAX: usize = 200;
+/// The summary of a plan: as long as the goal that it answers.
+pub const SUMMARY_BYTES_MAX: usize = 16 * 1024;
+/// The planner's answer (seed). Ten tasks that a person would read fit many times.
+pub const PLAN_BYTES_MAX: usize = 256 * 1024;
+/// Proposals that wait for a decision at once, over all projects (seed): more than a person reads in one sitting.
+pub const PROPOSALS_PENDING_MAX: usize = 20;
+/// Decided proposals that are kept, the newest ones (seed). The revisions they replaced live as long as they do.
+pub const PROPOSALS_DECIDED_KEPT: usize = 200;
 /// A task's description. Larger texts belong into a file of the project.
 pub const DESCRIPTION_BYTES_MAX: usize = 64 * 1024;
 /// What is kept of a result: head and tail.
@@ -49,6 +64,24 @@ pub const STDERR_TAIL_BYTES_MAX: usize = 16 * 1024;
 pub const LINE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// A message to an agent (seed).
 pub const MESSAGE_BYTES_MAX: usize = 256 * 1024;
+
+/// Messages waiting in one inbox (seed). More than an agent reads in one turn only hides a stuck reader.
+pub const INBOX_MAX: usize = 32;
+/// Messages of one agent waiting in others' inboxes (seed). It keeps one agent from filling every inbox.
+pub const SENT_WAITING_MAX: usize = 32;
+/// The body of a message of the bus. Longer texts belong into a file of the project.
+pub const MESSAGE_BODY_BYTES_MAX: usize = 16 * 1024;
+/// Seconds that a message waits when its sender does not say.
+pub const MESSAGE_TTL_SECS: u32 = 24 * 60 * 60;
+/// The shortest wait: a turn that is just beginning still finds it.
+pub const MESSAGE_TTL_SECS_MIN: u32 = 60;
+/// The longest wait. What nobody read in a week is not news any more.
+pub const MESSAGE_TTL_SECS_MAX: u32 = 7 * 24 * 60 * 60;
+/// The newest messages that are kept, 64 MiB of bodies at most. An older one stays while it waits or its idempotency
+/// key holds, so no longer than the longest wait.
+pub const MESSAGES_KEPT: u64 = 4096;
+/// Messages that expire, or that are forgotten, in one commit: a step this small is not felt.
+pub const MESSAGES_SWEPT_AT_ONCE: usize = 64;
 
 /// Ended objectives that lists still show (C14).
 pub const ENDED_OBJECTIVES_LISTED_MAX: usize = 500;
@@ -136,6 +169,8 @@ pub const LOCAL_CONNECTIONS_MAX: usize = 128;
 pub const LOCAL_REQUESTS_MAX: usize = 64;
 /// Answers of one connection that wait for a slow reader before the streams of the connection wait too.
 pub const LOCAL_ANSWERS_MAX: usize = 64;
+/// How often a client that says nothing more is looked for while its calls run: a second of a planner costs little.
+pub const LOCAL_LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Calls that run when a connection ends have this long to be answered.
 pub const LOCAL_DRAIN: Duration = Duration::from_secs(1);
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::approval::Rule;
 pub use crate::domain::retry::Retry;
+use crate::ids::RuntimeId;
 
 /// The settings of one core. The default is what most people want.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -22,6 +23,8 @@ pub struct Settings {
     pub approvals: Approvals,
     /// The event log.
     pub events: Events,
+    /// Who splits goals into tasks.
+    pub planner: Planner,
 }
 
 /// What may be used at once.
@@ -81,6 +84,20 @@ pub struct Events {
 impl Default for Events {
     fn default() -> Self {
         Self { kept: 100_000 }
+    }
+}
+
+/// Who splits goals into tasks, for `plan_objective` and `propose_objective`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Planner {
+    /// The runtime that plans. It needs `structured_session` and `read_only_turn`.
+    pub runtime_id: RuntimeId,
+}
+
+impl Default for Planner {
+    fn default() -> Self {
+        Self { runtime_id: RuntimeId::new("claude-code") }
     }
 }
 

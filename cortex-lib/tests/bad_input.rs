@@ -197,6 +197,7 @@ fn anonymous(error: &Error) -> Value {
     wire
 }
 
+/// S-032, S-097.
 #[tokio::test]
 async fn unknown_fields_are_named() {
     let place = Place::new().await;
@@ -216,6 +217,7 @@ async fn unknown_fields_are_named() {
     place.refuses::<ListTasks>(json!({"all": true}), wrong(&["all"], "is not a known")).await;
 }
 
+/// S-031.
 #[tokio::test]
 async fn wrong_types_are_named() {
     let place = Place::new().await;
@@ -304,6 +306,7 @@ async fn too_long_too_short_too_many_and_out_of_range_are_named() {
     place.refuses::<UpdateProject>(args, want).await;
 }
 
+/// S-090, S-098.
 #[tokio::test]
 async fn plans_that_do_not_hold_are_refused_whole() {
     let place = Place::new().await;
@@ -352,6 +355,7 @@ macro_rules! about {
     };
 }
 
+/// S-046, S-133.
 #[tokio::test]
 async fn unknown_ids_are_named() {
     let place = Place::new().await;
@@ -390,6 +394,7 @@ async fn unknown_ids_are_named() {
     want(Code::ToolNotFound, &[], "`add_project`").check("what is no tool", &error);
 }
 
+/// S-050, S-054.
 #[tokio::test]
 async fn what_others_own_is_not_there_for_a_session() {
     let place = Place::new().await;
@@ -460,6 +465,7 @@ where
     assert_eq!(foreign, anonymous(&unknown).to_string(), "{}", C::NAME);
 }
 
+/// S-138, S-232.
 #[tokio::test]
 async fn what_is_not_for_sessions_is_refused_before_it_is_read() {
     let place = Place::new().await;
@@ -493,6 +499,14 @@ async fn taken_names_and_missing_abilities_are_refused() {
     let (project, root) = (&place.project, place.root());
     let args = json!({"name": "p", "root": root});
     place.refuses::<AddProject>(args, want(Code::ProjectNameTaken, &[], "\"p\"")).await;
+    place
+        .refuses::<AddProject>(
+            json!({"name": "q", "root": root}),
+            want(Code::ProjectRootTaken, &[], "is the folder of project"),
+        )
+        .await;
+    let root = place.dir.path().join("q");
+    fs_err::create_dir(&root).unwrap();
     let add = AddProject { name: "q".into(), root, verification: None };
     let second = place.user.call(add).await.unwrap().project.project_id;
     let args = json!({"project_id": second, "name": "p"});
@@ -544,6 +558,7 @@ async fn failed_to_start(place: &Place, code: Code, error: &Error) {
     assert_eq!(left, 0, "no folder of a session is left");
 }
 
+/// S-060.
 #[tokio::test]
 async fn a_root_that_vanished_fails_the_start_and_nothing_else() {
     let place = Place::new().await;
@@ -600,6 +615,7 @@ async fn a_root_that_vanished_blocks_the_task_until_it_is_back() {
     place.cortex.shutdown().await.unwrap();
 }
 
+/// S-060.
 #[tokio::test]
 async fn a_cli_that_is_not_there_fails_the_start_and_nothing_else() {
     let place = Place::with(|runtime| {

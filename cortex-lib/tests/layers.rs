@@ -31,6 +31,8 @@ const DOORS: &[&str] = &[
     ".step_attempt(",
     ".step_direct_turn(",
     ".step_objective(",
+    ".step_proposal(",
+    ".step_message(",
     ".step_task(",
     ".step_workspace(",
 ];

@@ -2,31 +2,42 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use cortex_lib::api::operator::{AddProject, CoreStatus};
 use cortex_lib::api::tool::{ListAgents, ListProjects};
 use cortex_lib::error::Code;
-use cortex_lib::ids::ProjectId;
+use cortex_lib::ids::{ProjectId, RuntimeId};
+use cortex_lib::limits::LOCAL_LOOK_EVERY;
 use cortex_lib::local::{self, Client};
+use cortex_lib::port::{Script, ScriptedRuntime, ScriptedWorld};
 use cortex_lib::store::DataDir;
-use cortex_lib::{Cortex, limits};
+use cortex_lib::{Cortex, Settings, limits};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
+/// Where the core keeps what it has.
+fn data(dir: &TempDir) -> PathBuf {
+    dir.path().join("data")
+}
+
 async fn open(dir: &TempDir) -> Cortex {
-    Cortex::builder(dir.path()).open().await.unwrap()
+    Cortex::builder(data(dir)).open().await.unwrap()
 }
 
 async fn connect(dir: &TempDir) -> Client {
-    Client::connect(dir.path()).await.unwrap().unwrap()
+    Client::connect(&data(dir)).await.unwrap().unwrap()
 }
 
 fn add(dir: &TempDir, name: &str) -> AddProject {
-    AddProject { name: name.to_owned(), root: dir.path().to_owned(), verification: None }
+    let root = dir.path().join(name);
+    fs_err::create_dir_all(&root).unwrap();
+    AddProject { name: name.to_owned(), root, verification: None }
 }
 
 /// A requester that writes its lines itself.
@@ -37,7 +48,7 @@ struct Raw {
 
 impl Raw {
     async fn connect(dir: &TempDir) -> Self {
-        let stream = UnixStream::connect(DataDir::socket_path_of(dir.path())).await.unwrap();
+        let stream = UnixStream::connect(DataDir::socket_path_of(&data(dir))).await.unwrap();
         let (answers, requests) = stream.into_split();
         Self { answers: BufReader::new(answers).lines(), requests: Some(requests) }
     }
@@ -56,13 +67,13 @@ impl Raw {
 #[tokio::test]
 async fn nobody_is_there_until_a_core_serves() {
     let dir = TempDir::new().unwrap();
-    assert!(Client::connect(dir.path()).await.unwrap().is_none());
+    assert!(Client::connect(&data(&dir)).await.unwrap().is_none());
     let cortex = open(&dir).await;
-    assert!(Client::connect(dir.path()).await.unwrap().is_none());
+    assert!(Client::connect(&data(&dir)).await.unwrap().is_none());
     let server = local::serve(&cortex).unwrap();
     let client = connect(&dir).await;
     server.stop().await;
-    assert!(Client::connect(dir.path()).await.unwrap().is_none());
+    assert!(Client::connect(&data(&dir)).await.unwrap().is_none());
     let error = client.call(CoreStatus {}).await.unwrap_err();
     assert_eq!(error.code(), Code::CoreStopped);
     cortex.shutdown().await.unwrap();
@@ -74,6 +85,7 @@ async fn a_relative_path_is_refused() {
     assert_eq!(error.code(), Code::DataDirNotAbsolute);
 }
 
+/// S-132.
 #[tokio::test]
 async fn a_call_there_is_a_call_here() {
     let dir = TempDir::new().unwrap();
@@ -135,7 +147,7 @@ async fn streams_end_with_the_core() {
     cortex.shutdown().await.unwrap();
     while events.next().await.unwrap().is_some() {}
     assert_eq!(output.next().await, None);
-    assert!(Client::connect(dir.path()).await.unwrap().is_none());
+    assert!(Client::connect(&data(&dir)).await.unwrap().is_none());
 }
 
 #[tokio::test]
@@ -176,6 +188,59 @@ async fn who_ends_its_side_is_still_answered() {
     cortex.shutdown().await.unwrap();
 }
 
+/// A core whose planner never answers, with a project.
+async fn thinking(dir: &TempDir) -> (Cortex, ScriptedWorld, Value) {
+    let planner = ScriptedRuntime::new("scripted").turn(|_| Script::new());
+    let world = planner.world().clone();
+    let mut settings = Settings::default();
+    settings.planner.runtime_id = RuntimeId::new("scripted");
+    let builder = Cortex::builder(dir.path()).settings(settings).runtime(Arc::new(planner));
+    let cortex = builder.open().await.unwrap();
+    let project = cortex.as_user().call(add(dir, "web")).await.unwrap().project.project_id;
+    let args = json!({ "project_id": project, "goal": "Think." });
+    (cortex, world, json!({ "id": 1, "call": "propose_objective", "args": args }))
+}
+
+async fn until(condition: impl Fn() -> bool) {
+    let waits = async {
+        while !condition() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), waits).await.unwrap();
+}
+
+/// S-099: a person who stops waiting for a plan, with Ctrl-C or by closing the terminal.
+#[tokio::test]
+async fn a_client_that_goes_away_ends_the_planner() {
+    let dir = TempDir::new().unwrap();
+    let (cortex, world, propose) = thinking(&dir).await;
+    let _server = local::serve(&cortex).unwrap();
+    let mut raw = Raw::connect(&dir).await;
+    raw.say(&propose.to_string()).await;
+    until(|| world.turns().len() == 1).await;
+    drop(raw);
+    until(|| world.processes().is_empty()).await;
+    cortex.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_client_that_has_said_all_still_waits_for_its_planner() {
+    let dir = TempDir::new().unwrap();
+    let (cortex, world, propose) = thinking(&dir).await;
+    let _server = local::serve(&cortex).unwrap();
+    let mut raw = Raw::connect(&dir).await;
+    raw.say(&propose.to_string()).await;
+    raw.requests = None;
+    until(|| world.turns().len() == 1).await;
+    // Longer than it takes to look for the client.
+    let ends = until(|| world.processes().is_empty());
+    assert!(tokio::time::timeout(LOCAL_LOOK_EVERY * 3, ends).await.is_err());
+    cortex.shutdown().await.unwrap();
+    let answer = raw.hear().await.unwrap();
+    assert_eq!(answer["error"]["code"], "core.not_ready");
+}
+
 #[tokio::test]
 async fn a_line_that_is_no_request_is_refused_and_the_next_one_works() {
     let dir = TempDir::new().unwrap();
@@ -200,11 +265,12 @@ async fn a_line_that_is_no_request_is_refused_and_the_next_one_works() {
 #[tokio::test]
 async fn what_a_dead_core_left_is_replaced() {
     let dir = TempDir::new().unwrap();
-    let socket = DataDir::socket_path_of(dir.path());
+    fs_err::create_dir(data(&dir)).unwrap();
+    let socket = DataDir::socket_path_of(&data(&dir));
     // Bound and gone without a word: what `kill -9` leaves.
     drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
     assert!(socket.exists());
-    assert!(Client::connect(dir.path()).await.unwrap().is_none());
+    assert!(Client::connect(&data(&dir)).await.unwrap().is_none());
     let cortex = open(&dir).await;
     let _server = local::serve(&cortex).unwrap();
     connect(&dir).await.call(CoreStatus {}).await.unwrap();

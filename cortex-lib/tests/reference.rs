@@ -17,6 +17,7 @@ fn is_current(name: &str, page: &str) {
     );
 }
 
+/// S-008.
 #[test]
 fn the_tools_are_described() {
     is_current("tools.md", &reference::tools(Catalogue::CORTEX.tools));

@@ -46,7 +46,7 @@ fn spec(folder: &TempDir) -> SessionSpec {
     fs_err::create_dir(&scratch).unwrap();
     SessionSpec {
         session_id: SessionId::new("s1"),
-        agent_id: AgentId::new("g1"),
+        agent_id: Some(AgentId::new("g1")),
         role: Role::Worker,
         cwd,
         scratch,

@@ -52,7 +52,7 @@ fn describe(def: &CommandDef) -> Value {
 fn effect(def: &CommandDef) -> &'static str {
     match def.effect {
         Effect::Reads => "reads",
-        Effect::Writes => "writes",
+        Effect::Writes | Effect::WritesLast => "writes",
         Effect::WritesOnce => "writes once",
     }
 }

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::home::{Home, run};
 
+/// S-002.
 #[test]
 fn a_relative_data_directory_is_refused() {
     let home = Home::new();
@@ -86,4 +87,19 @@ fn variables_are_not_shown() {
     assert_eq!(shown["runtimes"]["commands"]["env"]["argv"], json!(["x"]));
     assert_eq!(shown["runtimes"]["claude_code"]["env"]["TOKEN"], "[hidden]");
     assert_eq!(shown["resources"]["max_active_processes"], 16);
+}
+
+/// S-003, S-010.
+#[cfg(target_os = "linux")]
+#[test]
+fn without_a_word_the_data_is_where_the_platform_keeps_it_and_the_port_is_the_known_one() {
+    let home = Home::new();
+    let bare = |args: &[&str]| {
+        let mut command = home.command(args);
+        command.env_remove("CORTEX_DATA_DIR").env_remove("XDG_DATA_HOME");
+        run(&mut command).good().json()
+    };
+    let file = home.path().join(".local/share/cortex/config.json");
+    assert_eq!(bare(&["config", "check", "--json"])["file"], file.to_str().unwrap());
+    assert_eq!(bare(&["config", "show"])["mcp"]["port"], 47_821);
 }

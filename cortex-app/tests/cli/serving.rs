@@ -42,6 +42,7 @@ fn a_second_core_is_refused_and_names_the_first() {
     assert_eq!(serving.ended(), Some(0));
 }
 
+/// S-004.
 #[test]
 fn a_taken_port_ends_serve() {
     let home = Home::new();
@@ -53,6 +54,7 @@ fn a_taken_port_ends_serve() {
     assert!(ran.err.contains("(mcp.port_in_use)"), "{}", ran.err);
 }
 
+/// S-007.
 #[test]
 fn without_mcp_serve_listens_on_no_port() {
     let home = Home::new();

@@ -23,6 +23,8 @@ pub enum Effect {
     Writes,
     /// Something at most once: a second call finds it done.
     WritesOnce,
+    /// Something, each time, but only at the end of long work: a caller that goes away ends the work.
+    WritesLast,
 }
 
 /// Something a caller can ask of the core. Its arguments are `Self`, its description is the doc comment

@@ -2,12 +2,14 @@
 
 use serde_json::Value;
 
-use super::access::Caller;
+use super::access::{Caller, SessionCaller};
 use super::command::{Command, CommandDef, Effect, ToolDef, to_wire};
 use super::{OPERATOR, TOOLS};
+use crate::domain::message::Sender;
 use crate::engine::Core;
 use crate::error::{Code, Error, Kind, Result};
 use crate::ids::{AgentId, CorrelationId, ProjectId};
+use crate::secret::redact;
 
 /// The commands that can be given.
 #[derive(Clone, Copy, Debug)]
@@ -121,7 +123,7 @@ impl Cx {
     pub(super) fn check_ready(&self, def: &CommandDef) -> Result<()> {
         match def.effect {
             Effect::Reads => Ok(()),
-            Effect::Writes | Effect::WritesOnce => self.core.check_ready(),
+            Effect::Writes | Effect::WritesOnce | Effect::WritesLast => self.core.check_ready(),
         }
     }
 
@@ -130,11 +132,13 @@ impl Cx {
         let error = error.correlated(|| CorrelationId::new(self.core.env().mint()));
         let id = error.correlation_id().map(CorrelationId::as_str);
         let (command, caller, code) = (clip(name), &self.caller, error.code());
+        // It may quote what the caller sent.
+        let message = redact(error.message());
         // What the caller can mend is the caller's news; what Cortex or the machine broke is ours.
         if matches!(code.kind(), Kind::Internal | Kind::RuntimeError) {
-            tracing::warn!(correlation_id = id, %command, %caller, %code, "{}", error.message());
+            tracing::warn!(correlation_id = id, %command, %caller, %code, "{message}");
         } else {
-            tracing::debug!(correlation_id = id, %command, %caller, %code, "{}", error.message());
+            tracing::debug!(correlation_id = id, %command, %caller, %code, "{message}");
         }
         error
     }
@@ -172,6 +176,16 @@ impl<'a> Granted<'a> {
     /// Whether the caller may see what belongs to `project`.
     pub fn sees(self, project: &ProjectId) -> bool {
         self.project_scope().is_none_or(|own| own == project)
+    }
+
+    /// Who calls, as a sender of messages.
+    pub(super) fn sender(self) -> Sender {
+        match self.caller() {
+            Caller::User => Sender::User,
+            Caller::Session(SessionCaller { agent_id, project_id, .. }) => {
+                Sender::Agent { agent_id: agent_id.clone(), project_id: project_id.clone() }
+            }
+        }
     }
 
     /// The agent whose session calls; `None`: the user.

@@ -12,6 +12,7 @@ mod arguments;
 mod command;
 mod cx;
 pub mod operator;
+mod planner;
 pub mod reference;
 mod reply;
 mod schema;
@@ -22,10 +23,10 @@ pub use access::{Access, Caller, SessionCaller, SessionKind};
 pub use arguments::{one_of, present, read, schema_of};
 pub use command::{Command, CommandDef, Effect, Reply, Tool, ToolDef};
 pub use cx::{Catalogue, Cx, Granted};
-pub use reply::{AgentReply, ObjectiveReply, ProjectReply, TaskReply};
+pub use reply::{AgentReply, ObjectiveReply, ProjectReply, ProposalReply, TaskReply};
 
 /// Every tool, in the order in which callers see them.
-pub static TOOLS: [ToolDef; 18] = [
+pub static TOOLS: [ToolDef; 31] = [
     ToolDef::of::<tool::ListProjects>(),
     ToolDef::of::<tool::ListRuntimes>(),
     ToolDef::of::<tool::ListAgents>(),
@@ -38,12 +39,25 @@ pub static TOOLS: [ToolDef; 18] = [
     ToolDef::of::<tool::StopAgent>(),
     ToolDef::of::<tool::PollAgentEvents>(),
     ToolDef::of::<tool::CreateObjective>(),
+    ToolDef::of::<tool::PlanObjective>(),
+    ToolDef::of::<tool::ProposeObjective>(),
+    ToolDef::of::<tool::ListProposals>(),
+    ToolDef::of::<tool::EditProposal>(),
+    ToolDef::of::<tool::ApproveProposal>(),
+    ToolDef::of::<tool::RejectProposal>(),
     ToolDef::of::<tool::ListTasks>(),
     ToolDef::of::<tool::GetTaskStatus>(),
     ToolDef::of::<tool::CancelTask>(),
+    ToolDef::of::<tool::CancelObjective>(),
+    ToolDef::of::<tool::PauseObjective>(),
+    ToolDef::of::<tool::ResumeObjective>(),
+    ToolDef::of::<tool::ReassignTask>(),
     ToolDef::of::<tool::ApproveTask>(),
     ToolDef::of::<tool::RetryTask>(),
     ToolDef::of::<tool::IntegrateTask>(),
+    ToolDef::of::<tool::PostMessage>(),
+    ToolDef::of::<tool::ReadMessages>(),
+    ToolDef::of::<tool::AckMessage>(),
 ];
 
 /// Every command that only the person may give, in the order of the reference.

@@ -97,7 +97,7 @@ impl Page {
         self.line(&format!("\n## {}\n\n{}\n", command.name, command.description()));
         let effect = match command.effect {
             Effect::Reads => "Reads only",
-            Effect::Writes => "Changes",
+            Effect::Writes | Effect::WritesLast => "Changes",
             Effect::WritesOnce => "Changes, idempotent",
         };
         self.line(&format!("{effect}. Access: {}.", access(command.access)));
@@ -289,7 +289,7 @@ fn codes(codes: &[Code]) -> String {
 fn letter(effect: Effect) -> char {
     match effect {
         Effect::Reads => 'R',
-        Effect::Writes => 'W',
+        Effect::Writes | Effect::WritesLast => 'W',
         Effect::WritesOnce => 'I',
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cx::Granted;
-use super::view::{AgentView, Detail, ObjectiveView, ProjectView, TaskView};
+use super::view::{AgentView, Detail, ObjectiveView, ProjectView, ProposalView, TaskView};
 use crate::domain::schedule;
 use crate::error::{Code, Error, Result};
 use crate::ids::{AgentId, ObjectiveId, ProjectId, TaskId};
@@ -40,6 +40,14 @@ pub struct ObjectiveReply {
 pub struct ProjectReply {
     /// The project.
     pub project: ProjectView,
+}
+
+/// One proposal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProposalReply {
+    /// The proposal.
+    pub proposal: ProposalView,
 }
 
 impl Granted<'_> {

@@ -175,6 +175,8 @@ pub enum AgentInput {
     OpenFailed(SessionId),
     /// Somebody stops it.
     Stop,
+    /// The core ends its session and wants a new one: it did not let go of a turn in time.
+    Recycle,
     /// The session is closed.
     Closed(SessionId),
     /// The session died by itself.
@@ -301,7 +303,7 @@ impl Machine for AgentState {
                 | Self::Ready { session, .. }
                 | Self::Busy { session, .. }
                 | Self::Paused { session, .. },
-                I::Stop,
+                I::Stop | I::Recycle,
             ) => Self::stopping(session),
             (
                 Self::Created
@@ -309,7 +311,7 @@ impl Machine for AgentState {
                 | Self::Stopped
                 | Self::Failed
                 | Self::Crashed,
-                I::Stop,
+                I::Stop | I::Recycle,
             ) => {
                 return Ok(Step::Stay);
             }
@@ -381,13 +383,14 @@ impl Machine for AgentState {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::domain::machine::walk;
 
-    fn inputs() -> Vec<AgentInput> {
+    pub(in crate::domain) fn inputs() -> Vec<AgentInput> {
         let mut all = vec![
             AgentInput::Stop,
+            AgentInput::Recycle,
             AgentInput::Pause,
             AgentInput::Resume,
             AgentInput::CoreRestarted,
@@ -430,7 +433,7 @@ mod tests {
         });
         assert_eq!(
             (seen.states.len(), seen.edges, seen.refusals),
-            (24, 122, 274),
+            (24, 140, 274),
             "the lifecycle changed: is that meant?"
         );
     }
@@ -456,6 +459,7 @@ mod tests {
         let table = [
             (AgentInput::Start(SessionId::new("new")), "STARTING = = = = x x STARTING"),
             (AgentInput::Stop, "= STOPPING STOPPING STOPPING STOPPING STOPPING = ="),
+            (AgentInput::Recycle, "= STOPPING STOPPING STOPPING STOPPING STOPPING = ="),
             (AgentInput::BeginTurn(TurnId::new("t2")), "x x READY x x x x x"),
             (AgentInput::Pause, "x x PAUSED PAUSED x = x x"),
             (AgentInput::Resume, "x x = = x READY x x"),

@@ -402,40 +402,42 @@ impl AttemptState {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::domain::machine::walk;
 
-    const INPUTS: &[AttemptInput] = &[
-        AttemptInput::Prepared { session: true },
-        AttemptInput::Prepared { session: false },
-        AttemptInput::WorkspaceFailed,
-        AttemptInput::SessionOpened,
-        AttemptInput::TurnAccepted,
-        AttemptInput::TurnSucceeded(Next::Gather),
-        AttemptInput::TurnSucceeded(Next::Verify),
-        AttemptInput::TurnSucceeded(Next::Nothing),
-        AttemptInput::Gathered { verify: true },
-        AttemptInput::Gathered { verify: false },
-        AttemptInput::TurnFailed(Cause::Error),
-        AttemptInput::SessionLost,
-        AttemptInput::CoreLost,
-        AttemptInput::End(EndReason::TaskCancelled),
-        AttemptInput::End(EndReason::ObjectivePaused),
-        AttemptInput::End(EndReason::AgentStopped),
-        AttemptInput::End(EndReason::CoreStopping),
-        AttemptInput::End(EndReason::TimedOut),
-        AttemptInput::End(EndReason::Stalled),
-        AttemptInput::GraceOver,
-        AttemptInput::VerificationPassed,
-        AttemptInput::VerificationFailed,
-        AttemptInput::VerificationUnavailable,
-        AttemptInput::VerificationHalted,
-    ];
+    pub(in crate::domain) fn inputs() -> Vec<AttemptInput> {
+        vec![
+            AttemptInput::Prepared { session: true },
+            AttemptInput::Prepared { session: false },
+            AttemptInput::WorkspaceFailed,
+            AttemptInput::SessionOpened,
+            AttemptInput::TurnAccepted,
+            AttemptInput::TurnSucceeded(Next::Gather),
+            AttemptInput::TurnSucceeded(Next::Verify),
+            AttemptInput::TurnSucceeded(Next::Nothing),
+            AttemptInput::Gathered { verify: true },
+            AttemptInput::Gathered { verify: false },
+            AttemptInput::TurnFailed(Cause::Error),
+            AttemptInput::SessionLost,
+            AttemptInput::CoreLost,
+            AttemptInput::End(EndReason::TaskCancelled),
+            AttemptInput::End(EndReason::ObjectivePaused),
+            AttemptInput::End(EndReason::AgentStopped),
+            AttemptInput::End(EndReason::CoreStopping),
+            AttemptInput::End(EndReason::TimedOut),
+            AttemptInput::End(EndReason::Stalled),
+            AttemptInput::GraceOver,
+            AttemptInput::VerificationPassed,
+            AttemptInput::VerificationFailed,
+            AttemptInput::VerificationUnavailable,
+            AttemptInput::VerificationHalted,
+        ]
+    }
 
     #[test]
     fn what_was_told_to_end_never_counts_as_a_success() {
-        let seen = walk(AttemptState::Preparing, INPUTS, true, |from, input, to| {
+        let seen = walk(AttemptState::Preparing, &inputs(), true, |from, input, to| {
             if matches!(
                 from,
                 AttemptState::Ending(_) | AttemptState::Killing(_) | AttemptState::Halting(_)
@@ -466,7 +468,7 @@ mod tests {
             AttemptDuty::Verify => AttemptInput::VerificationPassed,
             AttemptDuty::HaltVerification => AttemptInput::VerificationHalted,
         };
-        for state in walk(AttemptState::Preparing, INPUTS, true, |_, _, _| ()).states {
+        for state in walk(AttemptState::Preparing, &inputs(), true, |_, _, _| ()).states {
             let mut settled = state;
             while let Some(duty) = settled.owes() {
                 let Ok(Step::To(next)) = settled.step(answer(duty)) else {

@@ -60,7 +60,7 @@ events! {
     SessionTurnCompleted = "session.turn_completed", Agents;
     /// A turn ended without a result.
     SessionTurnFailed = "session.turn_failed", Agents;
-    /// A message that was accepted could not be given to its agent.
+    /// A message of the bus was refused.
     MessageRejected = "message.rejected", Agents;
 
     /// A project was added.
@@ -69,20 +69,42 @@ events! {
     ProjectUpdated = "project.updated", Person;
     /// A project was removed.
     ProjectRemoved = "project.removed", Person;
+    /// A revision of a plan waits for a decision.
+    ProposalCreated = "proposal.created", Person;
+    /// A newer revision took the place of a plan.
+    ProposalSuperseded = "proposal.superseded", Person;
+    /// A plan was approved and became an objective.
+    ProposalApproved = "proposal.approved", Person;
+    /// A plan was rejected.
+    ProposalRejected = "proposal.rejected", Person;
     /// An objective was made, with its tasks.
     ObjectiveCreated = "objective.created", Person;
-    /// The flow or the status of an objective changed.
-    ObjectiveChanged = "objective.changed", Person;
+    /// An objective was paused, or its pause was made stricter: none of its tasks starts.
+    ObjectivePaused = "objective.paused", Person;
+    /// A pause is over: a person resumed the objective, or its last task ended.
+    ObjectiveResumed = "objective.resumed", Person;
+    /// A person cancelled what was left of an objective.
+    ObjectiveCancelled = "objective.cancelled", Person;
     /// All tasks of an objective have ended.
     ObjectiveEnded = "objective.ended", Person;
     /// A task went from one state to another.
     TaskChanged = "task.changed", Person;
     /// The changes of a task were brought into its project's folder, staged.
     TaskIntegrated = "task.integrated", Person;
+    /// A decision about a task was recorded: it was approved, retried, cancelled or integrated.
+    TaskDecided = "task.decided", Person;
+    /// A task was moved to another agent, or to none.
+    TaskReassigned = "task.reassigned", Person;
     /// An attempt went from one state to another.
     AttemptChanged = "attempt.changed", Person;
     /// The verification of an attempt ended.
     VerificationEnded = "verification.ended", Person;
+    /// A message of the bus waits in an inbox.
+    MessagePosted = "message.posted", Person;
+    /// A message of the bus was acknowledged.
+    MessageAcked = "message.acked", Person;
+    /// A message of the bus left its inbox unread.
+    MessageExpired = "message.expired", Person;
     /// A tool request was allowed or denied.
     ApprovalDecided = "approval.decided", Person;
     /// The core is ready.

@@ -154,20 +154,23 @@ pub fn status(flow: FlowState, tasks: &[TaskStatus], tried: bool) -> ObjectiveSt
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::domain::machine::walk;
 
-    #[test]
-    fn the_flow_is_walked() {
-        let inputs = [
+    pub(in crate::domain) fn inputs() -> Vec<FlowInput> {
+        vec![
             FlowInput::Pause(PausePolicy::Drain),
             FlowInput::Pause(PausePolicy::Interrupt),
             FlowInput::Resume,
             FlowInput::Cancel,
             FlowInput::Ended,
-        ];
-        let seen = walk(FlowState::Running, &inputs, false, |_, _, _| ());
+        ]
+    }
+
+    #[test]
+    fn the_flow_is_walked() {
+        let seen = walk(FlowState::Running, &inputs(), false, |_, _, _| ());
         assert_eq!(
             (seen.states.len(), seen.edges, seen.refusals),
             (3, 9, 0),

@@ -43,7 +43,7 @@ pub enum Requirement {
 }
 
 impl Requirement {
-    const ISOLATION: &'static str = "workspace_isolation";
+    pub(super) const ISOLATION: &'static str = "workspace_isolation";
 
     fn names() -> Vec<&'static str> {
         Capability::ALL
@@ -289,7 +289,7 @@ fn path_problem(path: &str) -> Option<String> {
     } else if path.starts_with('/')
         || path.contains('\\')
         || path.contains(':')
-        || path.split('/').any(|part| part == "..")
+        || path.split(['/', '{', ',', '}']).any(|part| part == "..")
     {
         Some(format!(
             "{path:?} must be relative to the project's root, with / between names and no .."

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::agent::{AgentStatus, Interaction, Role};
 use super::capability::Capability;
+use super::claim::globs_may_overlap;
+use super::hold::Hold;
 use super::objective::PausePolicy;
 use super::task::{BlockCause, TaskStatus};
 use super::waiting::{
@@ -46,17 +48,6 @@ pub enum Priority {
     Urgent,
 }
 
-/// Why a task is held back for a while.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum Hold {
-    /// Its last attempt failed.
-    Backoff,
-    /// The quota of the runtime is used up.
-    RateLimited,
-}
-
 /// What the scheduler has to know of a task that has not ended.
 #[derive(Clone, Debug)]
 pub struct TaskCard {
@@ -84,7 +75,7 @@ pub struct TaskCard {
     pub pinned: Option<AgentId>,
     /// The files it claims: globs relative to the project's root. None: no claim.
     pub paths: Vec<String>,
-    /// Not before this point, and why.
+    /// Not before this point, and why. A hold whose clock a pause stopped is none: the pause itself holds.
     pub hold: Option<(Timestamp, Hold)>,
     /// The class of the failure that holds it back.
     pub hold_cause: Option<String>,
@@ -103,6 +94,8 @@ pub struct AgentCard {
     pub id: AgentId,
     /// Its project.
     pub project_id: ProjectId,
+    /// The runtime it runs on.
+    pub runtime_id: RuntimeId,
     /// Where it stands.
     pub status: AgentStatus,
     /// Whether a direct turn runs.
@@ -143,6 +136,25 @@ pub struct Schedule {
     pub next_due: Option<Timestamp>,
 }
 
+impl Board {
+    /// The runtimes whose quota is used up, each with the end of that: as long as a task waits for a runtime's
+    /// quota, any other turn there would meet the same limit.
+    fn quotas(&self, now: Timestamp) -> BTreeMap<&RuntimeId, Timestamp> {
+        let mut quotas = BTreeMap::new();
+        for task in &self.tasks {
+            let (Some((until, Hold::RateLimited)), Some(runtime)) = (task.hold, &task.hold_runtime)
+            else {
+                continue;
+            };
+            if until > now && task.status == TaskStatus::Ready {
+                let known = quotas.entry(runtime).or_insert(until);
+                *known = until.max(*known);
+            }
+        }
+        quotas
+    }
+}
+
 impl Schedule {
     /// Why each task that has not started waits. One that starts right now says so.
     pub fn into_waits(self) -> BTreeMap<TaskId, Waiting> {
@@ -158,6 +170,7 @@ pub fn plan(board: &Board, now: Timestamp) -> Schedule {
         board.agents.iter().map(|agent| (&agent.id, agent)).collect();
     let mut claims: Vec<&TaskCard> = board.tasks.iter().filter(|task| holds_paths(task)).collect();
     let mut sessions = board.live_sessions;
+    let quotas = board.quotas(now);
 
     let mut ready: Vec<&TaskCard> = Vec::new();
     for task in &board.tasks {
@@ -177,7 +190,8 @@ pub fn plan(board: &Board, now: Timestamp) -> Schedule {
     ready.sort_by_key(|task| (std::cmp::Reverse(task.priority), task.ready_at, task.order));
 
     for task in ready {
-        match place(task, board, &free, &claims, sessions) {
+        let room = Room { free: &free, claims: &claims, quotas: &quotas, sessions };
+        match place(task, board, &room) {
             Ok(agent) => {
                 free.remove(&agent.id);
                 claims.push(task);
@@ -240,73 +254,129 @@ fn waits_for_others(task: &TaskCard, board: &Board, now: Timestamp) -> Option<Wa
     }
 }
 
+/// What the tasks before this one have left.
+struct Room<'r, 'b> {
+    free: &'r BTreeMap<&'b AgentId, &'b AgentCard>,
+    claims: &'r [&'b TaskCard],
+    /// Until when the quota of a runtime is used up.
+    quotas: &'r BTreeMap<&'b RuntimeId, Timestamp>,
+    sessions: u32,
+}
+
+impl Room<'_, '_> {
+    /// Why an agent cannot run a task now, given what starts before it; none: it can.
+    fn why_not(&self, agent: &AgentCard, task: &TaskCard) -> Option<NotEligible> {
+        not_eligible(agent, task).or_else(|| {
+            (!self.free.contains_key(&agent.id)).then(|| NotEligible {
+                agent_id: agent.id.clone(),
+                reason: NotEligibleReason::Busy,
+                missing: Vec::new(),
+            })
+        })
+    }
+
+    /// Until when the quota of the runtime keeps an agent from a task that it could run otherwise.
+    fn quota(&self, agent: &AgentCard, task: &TaskCard) -> Option<WaitingForQuota> {
+        let until = *self.quotas.get(&agent.runtime_id)?;
+        could_run(agent, task)
+            .then(|| WaitingForQuota { until, runtime_id: Some(agent.runtime_id.clone()) })
+    }
+}
+
 /// Finds the agent for a task: the pinned one, else the one that is idle longest.
 fn place<'b>(
     task: &TaskCard,
     board: &'b Board,
-    free: &BTreeMap<&AgentId, &'b AgentCard>,
-    claims: &[&TaskCard],
-    sessions: u32,
+    room: &Room<'_, 'b>,
 ) -> Result<&'b AgentCard, Box<Waiting>> {
-    let users: Vec<TaskId> =
-        claims.iter().filter(|other| overlap(task, other)).map(|other| other.id.clone()).collect();
+    let users: Vec<TaskId> = room
+        .claims
+        .iter()
+        .filter(|other| overlap(task, other))
+        .map(|other| other.id.clone())
+        .collect();
     if !users.is_empty() {
         return Err(Box::new(Waiting {
             paths_in_use: Some(WaitingForTasks { task_ids: users }),
             ..Waiting::because(WaitReason::PathsInUse)
         }));
     }
-    if task.isolated && sessions >= board.sessions_max {
+    if task.isolated && room.sessions >= board.sessions_max {
         return Err(Box::new(Waiting {
             process_limit: Some(WaitingForSession { max: board.sessions_max }),
             ..Waiting::because(WaitReason::ProcessLimit)
         }));
     }
-    let why_not = |agent: &AgentCard| {
-        not_eligible(agent, task).or_else(|| {
-            (!free.contains_key(&agent.id)).then(|| NotEligible {
-                agent_id: agent.id.clone(),
-                reason: NotEligibleReason::Busy,
-                missing: Vec::new(),
-            })
-        })
-    };
-
-    if let Some(pinned) = &task.pinned {
-        let agent = board.agents.iter().find(|agent| agent.id == *pinned);
-        let no = match agent.map(|agent| (agent, why_not(agent))) {
-            Some((agent, None)) => return Ok(agent),
-            Some((agent, Some(no))) => WaitingForAgent {
-                agent_id: no.agent_id,
-                state: Some(agent.status),
-                reason: no.reason,
-                missing: no.missing,
-            },
-            None => WaitingForAgent {
-                agent_id: pinned.clone(),
-                state: None,
-                reason: NotEligibleReason::NotReady,
-                missing: Vec::new(),
-            },
-        };
-        return Err(Box::new(Waiting {
-            assigned_agent_unavailable: Some(no),
-            ..Waiting::because(WaitReason::AssignedAgentUnavailable)
-        }));
+    match &task.pinned {
+        Some(pinned) => {
+            let agent = board.agents.iter().find(|agent| agent.id == *pinned);
+            the_pinned(pinned, agent, task, room)
+        }
+        None => any_of_project(task, board, room),
     }
+}
 
+fn the_pinned<'b>(
+    pinned: &AgentId,
+    agent: Option<&'b AgentCard>,
+    task: &TaskCard,
+    room: &Room<'_, 'b>,
+) -> Result<&'b AgentCard, Box<Waiting>> {
+    if let Some(quota) = agent.and_then(|agent| room.quota(agent, task)) {
+        return Err(quota_over(quota));
+    }
+    let no = match agent.map(|agent| (agent, room.why_not(agent, task))) {
+        Some((agent, None)) => return Ok(agent),
+        Some((agent, Some(no))) => WaitingForAgent {
+            agent_id: no.agent_id,
+            state: Some(agent.status),
+            reason: no.reason,
+            missing: no.missing,
+        },
+        None => WaitingForAgent {
+            agent_id: pinned.clone(),
+            state: None,
+            reason: NotEligibleReason::NotReady,
+            missing: Vec::new(),
+        },
+    };
+    Err(Box::new(Waiting {
+        assigned_agent_unavailable: Some(no),
+        ..Waiting::because(WaitReason::AssignedAgentUnavailable)
+    }))
+}
+
+fn any_of_project<'b>(
+    task: &TaskCard,
+    board: &'b Board,
+    room: &Room<'_, 'b>,
+) -> Result<&'b AgentCard, Box<Waiting>> {
     let of_project = || board.agents.iter().filter(|agent| agent.project_id == task.project_id);
-    of_project()
-        .filter(|agent| why_not(agent).is_none())
-        .min_by_key(|agent| (agent.idle_since, &agent.id))
-        .ok_or_else(|| {
-            Box::new(Waiting {
+    let free = of_project()
+        .filter(|agent| room.why_not(agent, task).is_none() && room.quota(agent, task).is_none());
+    free.min_by_key(|agent| (agent.idle_since, &agent.id)).ok_or_else(|| {
+        // One that is busy may be free before a quota is back, so it counts only when all of them wait for one.
+        let able = of_project().filter(|agent| could_run(agent, task));
+        let quotas: Option<Vec<_>> = able.map(|agent| room.quota(agent, task)).collect();
+        match quotas.unwrap_or_default().into_iter().min_by_key(|quota| quota.until) {
+            Some(quota) => quota_over(quota),
+            None => Box::new(Waiting {
                 no_eligible_agent: Some(WaitingForAgents {
-                    agents: of_project().filter_map(why_not).collect(),
+                    agents: of_project().filter_map(|agent| room.why_not(agent, task)).collect(),
                 }),
                 ..Waiting::because(WaitReason::NoEligibleAgent)
-            })
-        })
+            }),
+        }
+    })
+}
+
+/// Whether an agent may run a task, at the latest when it has done what it does now.
+fn could_run(agent: &AgentCard, task: &TaskCard) -> bool {
+    not_eligible(agent, task).is_none_or(|no| no.reason == NotEligibleReason::Busy)
+}
+
+fn quota_over(quota: WaitingForQuota) -> Box<Waiting> {
+    Box::new(Waiting { rate_limited: Some(quota), ..Waiting::because(WaitReason::RateLimited) })
 }
 
 /// Why an agent cannot run a task now; none: it can.
@@ -340,13 +410,6 @@ fn overlap(a: &TaskCard, b: &TaskCard) -> bool {
         && a.project_id == b.project_id
         && !(a.isolated || b.isolated)
         && a.paths.iter().any(|one| b.paths.iter().any(|other| globs_may_overlap(one, other)))
-}
-
-/// Compares what stands before the first wildcard: when one begins with the other, they may meet.
-fn globs_may_overlap(a: &str, b: &str) -> bool {
-    let fixed = |glob: &str| glob.split(['*', '?', '[', '{']).next().unwrap_or_default().to_owned();
-    let (a, b) = (fixed(a), fixed(b));
-    a.starts_with(&b) || b.starts_with(&a)
 }
 
 #[cfg(test)]
@@ -383,6 +446,7 @@ mod tests {
         AgentCard {
             id: AgentId::new(id),
             project_id: ProjectId::new("p"),
+            runtime_id: RuntimeId::new("r"),
             status: AgentStatus::Ready,
             in_turn: false,
             role: Role::Worker,

@@ -245,6 +245,8 @@ pub enum TaskInput {
     Assign(AttemptId),
     /// The attempt's turn has a result; verification begins.
     Verify(AttemptId),
+    /// A pause ends the attempt: the task may run again once that has let go and the pause is over.
+    Interrupt(AttemptId),
     /// The attempt is over.
     AttemptOver(AttemptId, AttemptEnd),
     /// A person accepts the result of its last attempt.
@@ -329,7 +331,7 @@ impl TaskState {
                 self.retry_or(end.retries_max, exhausted)
             }
 
-            // A person's decision costs nothing: the pause holds it back, the resume lets it run again.
+            // A person's decision costs nothing (S-147): the resume lets it run again.
             Outcome::Cancelled(EndReason::ObjectivePaused) => self.with(Phase::Ready),
             Outcome::Cancelled(
                 EndReason::AgentStopped
@@ -372,9 +374,13 @@ impl Machine for TaskState {
             {
                 self.after(end)
             }
-            // Its attempt lets go only now; the task was cancelled before.
-            (Phase::Cancelled(_), I::AttemptOver(..) | I::Verify(_)) => return Ok(Step::Stay),
-            (_, I::AttemptOver(..) | I::Verify(_)) => return Err(Refusal::Stale),
+            (Phase::Running(current), I::Interrupt(attempt)) if *current == attempt => {
+                self.with(Phase::Ready)
+            }
+            // Its attempt lets go only now; the task was cancelled, or given back by a pause, before.
+            (Phase::Cancelled(_), I::AttemptOver(..) | I::Verify(_))
+            | (Phase::Ready, I::AttemptOver(..)) => return Ok(Step::Stay),
+            (_, I::AttemptOver(..) | I::Verify(_) | I::Interrupt(_)) => return Err(Refusal::Stale),
 
             (Phase::Blocked(cause), I::Approve) if cause.is_approvable() => {
                 self.with(Phase::Completed(Evidence::Approved))
@@ -417,7 +423,7 @@ impl Machine for TaskState {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::domain::machine::walk;
 
@@ -457,14 +463,18 @@ mod tests {
         AttemptEnd { outcome, retries_max: RETRIES_MAX, isolated: false, approve_unverified: false }
     }
 
-    fn inputs() -> Vec<TaskInput> {
+    pub(in crate::domain) fn inputs() -> Vec<TaskInput> {
         let mut all = vec![TaskInput::DependenciesMet, TaskInput::Approve, TaskInput::Retry];
         all.extend(
             [CancelCause::Asked, CancelCause::DependencyCancelled, CancelCause::DependencyFailed]
                 .map(TaskInput::Cancel),
         );
         for id in ["1", "2"].map(AttemptId::new) {
-            all.extend([TaskInput::Assign(id.clone()), TaskInput::Verify(id.clone())]);
+            all.extend([
+                TaskInput::Assign(id.clone()),
+                TaskInput::Verify(id.clone()),
+                TaskInput::Interrupt(id.clone()),
+            ]);
             for outcome in outcomes() {
                 all.push(TaskInput::AttemptOver(id.clone(), end(outcome)));
                 all.push(TaskInput::AttemptOver(
@@ -508,7 +518,7 @@ mod tests {
         });
         assert_eq!(
             (seen.states.len(), seen.edges),
-            (703, 10084),
+            (703, 10156),
             "the lifecycle changed: is that meant?"
         );
     }
@@ -542,9 +552,10 @@ mod tests {
             ),
             (TaskInput::Retry, "x x x x READY READY x x x"),
             (TaskInput::Approve, "x x x x COMPLETED x x x x"),
-            (lost(false), "x x BLOCKED BLOCKED x x x x ="),
-            (lost(true), "x x READY READY x x x x ="),
-            (paused, "x x READY READY x x x x ="),
+            (TaskInput::Interrupt(attempt.clone()), "x x READY x x x x x x"),
+            (lost(false), "x = BLOCKED BLOCKED x x x x ="),
+            (lost(true), "x = READY READY x x x x ="),
+            (paused, "x = READY READY x x x x ="),
         ];
         for (input, row) in table {
             let seen: Vec<_> = phases

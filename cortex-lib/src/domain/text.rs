@@ -1,6 +1,7 @@
 //! Cutting long texts without losing where they begin and end.
 
 use crate::limits::REASON_BYTES_MAX;
+use crate::secret::redact;
 
 /// A text that fits, and whether something was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,9 +30,10 @@ pub fn head_and_tail(text: &str, max: usize) -> Kept {
     }
 }
 
-/// What is kept of the reason of a failure.
+/// What is kept of the reason of a failure: no secrets, and at most 4 KiB. In this order: half a secret would
+/// not be known for one.
 pub fn reason(text: &str) -> String {
-    head_and_tail(text, REASON_BYTES_MAX).text
+    head_and_tail(&redact(text), REASON_BYTES_MAX).text
 }
 
 /// Keeps the last `max` bytes.

@@ -14,6 +14,8 @@ pub enum TurnState {
     Running,
     /// It was told to end.
     Interrupting,
+    /// It said nothing for too long, and was told to end.
+    Stalled,
     /// Over.
     Over,
 }
@@ -25,6 +27,8 @@ pub enum TurnInput {
     Accepted,
     /// Somebody interrupts it.
     Interrupt,
+    /// It said nothing for too long.
+    Stall,
     /// It ended, could not be sent, or its session is gone.
     Ended,
 }
@@ -45,12 +49,18 @@ impl Machine for TurnState {
     fn step(&self, input: TurnInput) -> Result<Step<Self>, Refusal> {
         Ok(match (self, input) {
             (Self::Sending, TurnInput::Accepted) => Step::To(Self::Running),
-            (Self::Running | Self::Interrupting, TurnInput::Accepted) => Step::Stay,
+            (Self::Running | Self::Interrupting | Self::Stalled, TurnInput::Accepted) => Step::Stay,
             (Self::Sending | Self::Running, TurnInput::Interrupt) => Step::To(Self::Interrupting),
-            (Self::Interrupting | Self::Over, TurnInput::Interrupt) => Step::Stay,
-            (Self::Sending | Self::Running | Self::Interrupting, TurnInput::Ended) => {
-                Step::To(Self::Over)
-            }
+            (Self::Sending | Self::Running, TurnInput::Stall) => Step::To(Self::Stalled),
+            // It is being told already.
+            (
+                Self::Interrupting | Self::Stalled | Self::Over,
+                TurnInput::Interrupt | TurnInput::Stall,
+            ) => Step::Stay,
+            (
+                Self::Sending | Self::Running | Self::Interrupting | Self::Stalled,
+                TurnInput::Ended,
+            ) => Step::To(Self::Over),
             (Self::Over, TurnInput::Accepted | TurnInput::Ended) => return Err(Refusal::Stale),
         })
     }
@@ -58,7 +68,7 @@ impl Machine for TurnState {
     fn owes(&self) -> Option<TurnDuty> {
         match self {
             Self::Sending => Some(TurnDuty::Send),
-            Self::Interrupting => Some(TurnDuty::Interrupt),
+            Self::Interrupting | Self::Stalled => Some(TurnDuty::Interrupt),
             Self::Running | Self::Over => None,
         }
     }
@@ -69,17 +79,20 @@ impl Machine for TurnState {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::domain::machine::walk;
 
+    pub(in crate::domain) fn inputs() -> Vec<TurnInput> {
+        vec![TurnInput::Accepted, TurnInput::Interrupt, TurnInput::Stall, TurnInput::Ended]
+    }
+
     #[test]
     fn the_turn_is_walked() {
-        let inputs = [TurnInput::Accepted, TurnInput::Interrupt, TurnInput::Ended];
-        let seen = walk(TurnState::Sending, &inputs, true, |_, _, _| ());
+        let seen = walk(TurnState::Sending, &inputs(), true, |_, _, _| ());
         assert_eq!(
             (seen.states.len(), seen.edges, seen.refusals),
-            (4, 6, 2),
+            (5, 9, 2),
             "the lifecycle changed: is that meant?"
         );
     }

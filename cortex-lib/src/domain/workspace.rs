@@ -264,13 +264,13 @@ pub fn after(attempt: &AttemptState, last: bool, task: &Phase) -> Option<Workspa
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::domain::attempt::{Outcome, Proof};
     use crate::domain::machine::walk;
     use crate::domain::task::{BlockCause, CancelCause, Evidence};
 
-    const INPUTS: &[WorkspaceInput] = &[
+    pub(in crate::domain) const INPUTS: &[WorkspaceInput] = &[
         WorkspaceInput::Made,
         WorkspaceInput::Kept,
         WorkspaceInput::Discard,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -56,6 +57,8 @@ pub(crate) struct Parts {
     pub(crate) settings: Settings,
     pub(crate) runtimes: BTreeMap<RuntimeId, Arc<dyn Runtime>>,
     pub(crate) host: Arc<dyn Host>,
+    /// Where it keeps what it has.
+    pub(crate) data_dir: PathBuf,
     /// Whether it only answers and begins nothing by itself.
     pub(crate) at_rest: bool,
 }
@@ -196,6 +199,11 @@ impl Core {
     /// Its clock and randomness.
     pub fn env(&self) -> &Arc<dyn Env> {
         &self.inner.parts.env
+    }
+
+    /// Its data directory. No agent may work in it.
+    pub(crate) fn data_dir(&self) -> &Path {
+        &self.inner.parts.data_dir
     }
 
     /// Its memory.

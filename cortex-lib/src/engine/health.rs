@@ -1,8 +1,12 @@
 //! What is known of the runtimes' health. Asking never waits; what is old is looked at behind the answer.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::FutureExt as _;
+
+use super::incoming;
 use super::supervisor::Supervisor;
 use crate::env::Env;
 use crate::ids::RuntimeId;
@@ -19,6 +23,18 @@ pub struct KnownHealth {
     pub report: Option<HealthReport>,
     /// When that was.
     pub checked_at: Option<Timestamp>,
+}
+
+/// The report of a check that brought none.
+fn unhealthy(message: String, remediation: &str) -> HealthReport {
+    HealthReport {
+        health: Health::Unhealthy,
+        version: None,
+        executable: None,
+        logged_in: None,
+        message: Some(message),
+        remediation: Some(remediation.to_owned()),
+    }
 }
 
 /// A lock, because callers read it beside the checks that write it; it is never held over a wait.
@@ -68,17 +84,22 @@ impl HealthBoard {
     /// Looks now and waits for the answer, at most as long as a check may take. None: the core stops.
     pub(crate) async fn check(&self, runtime: &Arc<dyn Runtime>) -> Option<KnownHealth> {
         let stop = self.supervisor.stopping();
+        let check = AssertUnwindSafe(runtime.check()).catch_unwind();
         let report = tokio::select! { biased;
             () = stop.cancelled() => return None,
-            report = tokio::time::timeout(HEALTH_CHECK_TIMEOUT, runtime.check()) => report.unwrap_or_else(|_| HealthReport {
-                health: Health::Unhealthy,
-                version: None,
-                executable: None,
-                logged_in: None,
-                message: Some(format!("the check did not end within {} s", HEALTH_CHECK_TIMEOUT.as_secs())),
-                remediation: Some("Run the program by hand and see why it hangs.".to_owned()),
-            }),
+            report = tokio::time::timeout(HEALTH_CHECK_TIMEOUT, check) => match report {
+                Ok(Ok(report)) => report,
+                Ok(Err(_)) => unhealthy(
+                    "the driver panicked while it looked".to_owned(),
+                    "Report it with the log; agents of this runtime may work all the same.",
+                ),
+                Err(_) => unhealthy(
+                    format!("the check did not end within {} s", HEALTH_CHECK_TIMEOUT.as_secs()),
+                    "Run the program by hand and see why it hangs.",
+                ),
+            },
         };
+        let report = incoming::report(report);
         let at = self.env.now();
         let known = KnownHealth {
             health: report.health,

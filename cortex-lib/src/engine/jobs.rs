@@ -9,14 +9,16 @@ use tokio::sync::mpsc::error::SendError;
 use tokio_util::sync::CancellationToken;
 
 use super::core::Core;
+use super::incoming;
 use super::live::{Live, Pulse, Pump, Work};
 use super::run::{Begun, Engine, stale_is_fine};
 use super::shutdown::close_within;
 use super::wake::{Done, Job, Wake};
 use crate::domain::agent::{Interaction, Role};
-use crate::domain::attempt::{AttemptInput, Cause};
+use crate::domain::attempt::{AttemptInput, Cause, EndReason};
 use crate::domain::capability::Capability;
 use crate::domain::instruction::{self, DependencyResult};
+use crate::domain::objective::FlowState;
 use crate::domain::task::TaskStatus;
 use crate::domain::verification::CommandReport;
 use crate::domain::workspace::{self, WorkspaceInput};
@@ -53,6 +55,7 @@ impl Engine {
                     done.unwrap_or_else(|_| Done::failed(&job, panicked()))
                 }
             };
+            let done = incoming::done(done);
             if let Err(SendError(wake)) = wakes.send(Wake::Done(job, done)).await {
                 close_unheard(host, wake).await;
             }
@@ -80,15 +83,19 @@ impl Engine {
             Job::Squash(id) => self.squash(id)?,
             Job::Remove(id) => self.remove(id)?,
             Job::SendDirect(id) => {
-                let turn = self.core.store().read(|tx| tx.direct_turn(id))?.ok_or_else(gone)?;
+                let steady = self.core.store().steady();
+                let (turn, inbox) = self.core.store().read(|tx| {
+                    let turn = tx.direct_turn(id)?.ok_or_else(gone)?;
+                    let inbox = tx.inbox_count(&turn.agent_id, steady)?;
+                    Ok((turn, inbox))
+                })?;
+                let instruction = instruction::with_inbox(turn.text, inbox);
                 let session = self.session(&turn.session_id)?;
                 let work = Work { turn: turn.id.clone(), task: None, attempt: None };
                 self.begin_work(&turn.session_id, work);
                 Box::pin(async move {
                     Done::Sent(
-                        session
-                            .send(Turn { id: turn.id, attempt_id: None, instruction: turn.text })
-                            .await,
+                        session.send(Turn { id: turn.id, attempt_id: None, instruction }).await,
                     )
                 })
             }
@@ -155,7 +162,7 @@ impl Engine {
             attempt.is_none() && runtime.info().capabilities.contains(&Capability::Resume);
         let spec = SessionSpec {
             session_id: id.clone(),
-            agent_id: agent.id,
+            agent_id: Some(agent.id),
             role: agent.role,
             cwd: attempt.map_or(project.root, |attempt| attempt.workspace.path),
             scratch: self.core.host().make_scratch(id)?,
@@ -189,11 +196,18 @@ impl Engine {
     }
 
     fn send_turn(&self, id: &AttemptId) -> Result<Outcome> {
-        let (attempt, instruction) = self.core.store().read(|tx| {
+        let steady = self.core.store().steady();
+        let (attempt, instruction, flow) = self.core.store().read(|tx| {
             let attempt = tx.attempt(id)?.ok_or_else(gone)?;
-            let instruction = instruction_of(tx, &attempt)?;
-            Ok((attempt, instruction))
+            let inbox = tx.inbox_count(&attempt.agent_id, steady)?;
+            let instruction = instruction::with_inbox(instruction_of(tx, &attempt)?, inbox);
+            let flow = tx.objective(&tx.task(&attempt.task_id)?.objective_id)?.flow;
+            Ok((attempt, instruction, flow))
         })?;
+        // A pause that drains lets turns end, and this one has not begun.
+        if flow != FlowState::Running {
+            return Ok(Box::pin(async { Done::HeldBack }));
+        }
         if !self.core.host().is_folder(&attempt.workspace.path) {
             let message = format!("the folder {} is not there", attempt.workspace.path.display());
             let code = if attempt.is_isolated() {
@@ -270,6 +284,10 @@ impl Engine {
             }
             (Job::Close(id), Done::Closed | Done::Cancelled) => self.closed(id).await,
             (Job::SendTurn(id), Done::Sent(sent)) => self.turn_sent(id, sent).await,
+            (Job::SendTurn(id), Done::HeldBack) => {
+                let paused = AttemptInput::End(EndReason::ObjectivePaused);
+                self.tell_attempt(id, paused, AttemptReport::default()).await
+            }
             (Job::InterruptTurn(id), Done::Interrupted(Err(error))) => {
                 self.not_interrupted(id, &error).await
             }
@@ -449,6 +467,7 @@ pub(super) async fn close_unheard(host: Arc<dyn Host>, wake: Wake) {
 async fn open_or_begin_anew(runtime: &dyn Runtime, spec: SessionSpec) -> Result<Opened> {
     match (runtime.open(spec.clone()).await, &spec.resume) {
         (Err(error), Some(native)) if may_open_afresh(error.code()) => {
+            let error = incoming::error(error);
             tracing::warn!(session = native, code = %error.code(), "not resumed: {}", error.message());
             runtime.open(SessionSpec { resume: None, ..spec }).await
         }

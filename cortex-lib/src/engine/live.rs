@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use super::incoming::Incoming;
 use super::output::{Output, OutputBus};
 use super::wake::Wake;
 use crate::env::Env;
@@ -88,14 +89,14 @@ pub(super) struct Pump {
 impl Pump {
     /// Runs until the session is over.
     pub(super) async fn run(mut self) {
-        let mut ended = false;
+        let (mut ended, mut incoming) = (false, Incoming::default());
         while let Some(event) = self.events.recv().await {
             let in_tool = matches!(
                 event,
                 SessionEvent::Output { kind: OutputKind::Tool, .. } | SessionEvent::ToolRequest(_)
             );
             self.pulse.beat(self.env.monotonic(), in_tool);
-            match event {
+            match incoming.event(event) {
                 SessionEvent::Output { turn_id, kind, text } => self.show(turn_id, kind, text),
                 SessionEvent::Active => {}
                 event => {

@@ -14,10 +14,11 @@ use super::shutdown::Shutdown;
 use super::wake::{Job, Wake};
 use crate::domain::attempt::{AttemptDuty, AttemptInput, AttemptState, EndReason};
 use crate::domain::schedule;
+use crate::domain::turn::{TurnDuty, TurnState};
 use crate::domain::workspace::WorkspaceDuty;
-use crate::domain::{Machine as _, agent::AgentDuty, turn::TurnDuty};
+use crate::domain::{Machine as _, agent::AgentDuty};
 use crate::error::{Code, Error, Result};
-use crate::ids::SessionId;
+use crate::ids::{SessionId, TurnId};
 use crate::limits::{ENGINE_PASSES_MAX, ENGINE_RETRY_WAIT, STORE_RETRIES_MAX, STORE_RETRY_WAIT};
 use crate::progress::{AttemptReport, BoardFacts};
 use crate::store::{Attempt, ReadTx, Timer, WriteTx};
@@ -149,6 +150,7 @@ impl Engine {
     async fn look_at_rows(&mut self) -> Result<()> {
         self.ring_timers().await?;
         self.end_stalled_attempts().await?;
+        self.end_stalled_direct_turns().await?;
         self.end_unverified_halts().await?;
         self.begin_jobs()
     }
@@ -160,7 +162,10 @@ impl Engine {
         let now = self.core.env().monotonic();
         let limit = self.core.settings().stall_limit();
         let running = self.running_attempts()?;
-        let stalls = running.iter().map(|(_, live)| live.pulse.look_again_at(limit, now));
+        let direct = self.running_direct_turns()?;
+        let pulses =
+            running.iter().map(|(_, live)| live).chain(direct.iter().map(|(_, live)| live));
+        let stalls = pulses.map(|live| live.pulse.look_again_at(limit, now));
         let stall = stalls.min().map(|at| steady.after(at.saturating_sub(now)));
         let shutdown = self.shutdown.as_ref().and_then(|shutdown| shutdown.left(now));
         let shutdown = shutdown.map(|left| steady.after(left));
@@ -193,12 +198,8 @@ impl Engine {
                         &AttemptReport::default(),
                         &settings,
                     )),
-                    Timer::TurnGrace(id) => match tx.direct_turn(id)? {
-                        Some(turn) if !turn.state.is_final() => {
-                            tx.stop_agent(&turn.agent_id, &settings).map(drop)
-                        }
-                        Some(_) | None => Ok(()),
-                    },
+                    Timer::TurnGrace(id) => tx.give_up_direct_turn(id, &settings),
+                    Timer::MessagesDue => tx.expire_due_messages(),
                 }
             })
             .await?;
@@ -216,6 +217,31 @@ impl Engine {
             .filter_map(|attempt| self.live.get(&attempt.session_id).map(|live| (attempt, live)))
             .filter(|(attempt, live)| live.pulse.works_on(&attempt.turn_id))
             .collect())
+    }
+
+    /// Direct turns that went to a session of this life and have not ended or been told to.
+    fn running_direct_turns(&self) -> Result<Vec<(TurnId, &Live)>> {
+        let turns = self.core.store().read(|tx| tx.live_direct_turns())?.into_iter();
+        let running =
+            turns.filter(|turn| matches!(turn.state, TurnState::Sending | TurnState::Running));
+        Ok(running
+            .filter_map(|turn| self.live.get(&turn.session_id).map(|live| (turn.id, live)))
+            .filter(|(turn, live)| live.pulse.works_on(turn))
+            .collect())
+    }
+
+    /// A direct turn that says nothing for too long is ended as well.
+    async fn end_stalled_direct_turns(&mut self) -> Result<()> {
+        let (now, limit) = (self.core.env().monotonic(), self.core.settings().stall_limit());
+        let running = self.running_direct_turns()?.into_iter();
+        let stalled: Vec<_> = running
+            .filter(|(_, live)| live.pulse.stalls_at(limit).is_some_and(|at| at <= now))
+            .map(|(turn, _)| turn)
+            .collect();
+        for turn in stalled {
+            self.record(move |tx| tx.stall_direct_turn(&turn)).await?;
+        }
+        Ok(())
     }
 
     /// A turn that says nothing for too long is ended.

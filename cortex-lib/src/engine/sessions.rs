@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::incoming;
 use super::run::{Engine, stale_is_fine};
 use crate::domain::approval::{self, Decide};
 use crate::domain::attempt::{AttemptInput, Cause, Next};
 use crate::domain::event::EventKind;
 use crate::domain::text::reason;
+use crate::domain::turn::TurnState;
 use crate::error::{Code, Error, Result};
-use crate::ids::SessionId;
-use crate::port::{SessionEvent, ToolAnswer, ToolRequest, TurnEnd, TurnOutcome};
+use crate::ids::{SessionId, TurnId};
+use crate::port::{Session, SessionEvent, ToolAnswer, ToolRequest, TurnEnd, TurnOutcome};
 use crate::progress::{AttemptReport, SessionEnd, TurnFailed};
-use crate::store::NewEvent;
+use crate::store::{NewEvent, ReadTx};
 
 impl Engine {
     /// Something happened in a session.
@@ -116,6 +118,12 @@ impl Engine {
     async fn answer_tool_request(&mut self, id: &SessionId, request: ToolRequest) -> Result<()> {
         let Some(live) = self.live.get(id) else { return Ok(()) };
         let session = Arc::clone(&live.session);
+        if !self.core().store().read(|tx| is_of_a_running_turn(tx, id, request.turn_id.as_ref()))? {
+            // Nothing is kept of it: for the record the turn is over, or was told to end.
+            let reason = "attempt.stale: the turn that asks is over or was told to end".to_owned();
+            self.answer(session, request.request_id, ToolAnswer::Deny { reason });
+            return Ok(());
+        }
         let agent = self.core().store().read(|tx| {
             let row = tx
                 .session(id)?
@@ -147,11 +155,31 @@ impl Engine {
             Decide::Allow => ToolAnswer::Allow,
             Decide::Deny => ToolAnswer::Deny { reason: decision.reason },
         };
-        self.core().supervisor().spawn(async move {
-            if let Err(error) = session.answer(&request.request_id, answer).await {
-                tracing::debug!(request = request.request_id, code = %error.code(), "not answered: {}", error.message());
-            }
-        });
+        self.answer(session, request.request_id, answer);
         Ok(())
     }
+
+    /// Gives an answer to a session, which may take its time.
+    fn answer(&self, session: Arc<dyn Session>, request_id: String, answer: ToolAnswer) {
+        self.core().supervisor().spawn(async move {
+            if let Err(error) = session.answer(&request_id, answer).await.map_err(incoming::error) {
+                tracing::debug!(request = request_id, code = %error.code(), "not answered: {}", error.message());
+            }
+        });
+    }
+}
+
+/// Whether a turn of a session may still act. A request that names no turn is of the one that runs.
+fn is_of_a_running_turn(tx: &ReadTx<'_>, id: &SessionId, turn: Option<&TurnId>) -> Result<bool> {
+    let asks = |session: &SessionId, candidate: &TurnId| {
+        session == id && turn.is_none_or(|turn| turn == candidate)
+    };
+    let attempts = tx.live_attempts()?;
+    let attempt = attempts.iter().filter(|attempt| asks(&attempt.session_id, &attempt.turn_id));
+    let mut works =
+        attempt.map(|attempt| attempt.state.holds_agent() && !attempt.state.is_letting_go());
+    let turns = tx.live_direct_turns()?;
+    let mut direct = turns.iter().filter(|turn| asks(&turn.session_id, &turn.id));
+    Ok(works.any(|works| works)
+        || direct.any(|turn| matches!(turn.state, TurnState::Sending | TurnState::Running)))
 }

@@ -90,7 +90,12 @@ impl Engine {
         if !shutdown.told {
             shutdown.told = true;
             let settings = self.core.settings();
-            let told = self.record(move |tx| tx.end_attempts_for_shutdown(&settings)).await;
+            let told = self
+                .record(move |tx| {
+                    tx.end_attempts_for_shutdown(&settings)?;
+                    tx.end_direct_turns_for_shutdown()
+                })
+                .await;
             match told {
                 // Turns that cannot be told are not waited for: they are LOST, as after a power cut.
                 Err(error) if error.code() == Code::StoreDiskFull => {
@@ -105,7 +110,8 @@ impl Engine {
         let Some(shutdown) = &mut self.shutdown else { return Ok(()) };
         let waits = shutdown.interrupts_until > now;
         let turns = self.core.store().read(|tx: &ReadTx<'_>| {
-            Ok(tx.live_attempts()?.iter().any(|attempt| attempt.state.holds_agent()))
+            Ok(tx.live_attempts()?.iter().any(|attempt| attempt.state.holds_agent())
+                || !tx.live_direct_turns()?.is_empty())
         })?;
         if shutdown.closing || !turns || !waits {
             shutdown.closing = true;

@@ -63,7 +63,7 @@ impl ProcessVerifier {
             argv: command.argv.clone(),
             exit_code: exit.and_then(|exit| exit.code),
             duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
-            output: output.tail.text(),
+            output: output.tail.redacted(),
         };
         match exit {
             Some(exit) if exit.is_success() => Ran::Passed(report),

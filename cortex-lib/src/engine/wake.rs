@@ -69,6 +69,8 @@ pub(super) enum Done {
     Closed,
     /// A turn was accepted, or not.
     Sent(Result<()>),
+    /// A turn was not sent: its objective was paused after its assignment.
+    HeldBack,
     /// A session was asked to end a turn, or could not be.
     Interrupted(Result<()>),
     /// A turn that was to be interrupted had not even been sent.

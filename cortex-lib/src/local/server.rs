@@ -18,8 +18,8 @@ use super::wire::{Answer, Ask, Body, Request, refusal};
 use crate::Cortex;
 use crate::error::{Code, Error, Result};
 use crate::limits::{
-    LINE_BYTES_MAX, LOCAL_ANSWERS_MAX, LOCAL_CONNECTIONS_MAX, LOCAL_DRAIN, LOCAL_REQUEST_BYTES_MAX,
-    LOCAL_REQUESTS_MAX,
+    LINE_BYTES_MAX, LOCAL_ANSWERS_MAX, LOCAL_CONNECTIONS_MAX, LOCAL_DRAIN, LOCAL_LOOK_EVERY,
+    LOCAL_REQUEST_BYTES_MAX, LOCAL_REQUESTS_MAX,
 };
 use crate::process::{Line, Lines};
 
@@ -141,7 +141,22 @@ impl Reception {
         over.cancel();
         tokio::select! { biased;
             () = async { while running.next().await.is_some() {} } => {}
+            // As above: a planner would spend its turn for nobody.
+            () = hung_up(stream) => {}
             () = after(&self.ending) => {}
+        }
+    }
+}
+
+/// Waits until the other side is gone altogether. One that has only said all that it had to say reads its answers
+/// still; the system tells the two apart when something is written, even if it is nothing.
+async fn hung_up(stream: &Stream) {
+    let mut stream = stream;
+    let mut ticks = tokio::time::interval(LOCAL_LOOK_EVERY);
+    loop {
+        ticks.tick().await;
+        if stream.write(&[]).await.is_err() {
+            return;
         }
     }
 }

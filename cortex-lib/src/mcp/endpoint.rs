@@ -52,7 +52,8 @@ impl Endpoint {
     ) -> Result<Value> {
         let cx = Cx::with_catalogue(caller, self.core.clone(), self.catalogue);
         let tool = self.catalogue.tools.iter().find(|tool| tool.name == name);
-        if tool.is_none_or(|tool| tool.effect == Effect::Reads) {
+        let is_ended = |tool: &ToolDef| matches!(tool.effect, Effect::Reads | Effect::WritesLast);
+        if tool.is_none_or(is_ended) {
             return tokio::select! { biased;
                 () = gone.cancelled() => Err(self.closed("nobody waits for the answer")),
                 () = self.stopping.cancelled() => Err(self.closed("the endpoint stops")),
@@ -175,7 +176,7 @@ fn show(tool: &ToolDef) -> Tool {
     let hints = ToolAnnotations::new()
         .read_only(tool.effect == Effect::Reads)
         .destructive(false)
-        .idempotent(tool.effect != Effect::Writes);
+        .idempotent(matches!(tool.effect, Effect::Reads | Effect::WritesOnce));
     Tool::new(tool.name, tool.description().to_owned(), object(tool.input_schema()))
         .with_raw_output_schema(object(tool.output_schema()))
         .with_annotations(hints)

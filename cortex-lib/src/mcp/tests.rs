@@ -79,6 +79,7 @@ macro_rules! tool {
 
 static READ: Stage = Stage::new();
 static CHANGE: Stage = Stage::new();
+static PLAN: Stage = Stage::new();
 
 async fn play(stage: &'static Stage) {
     let _tells = Tells(&stage.ended);
@@ -95,6 +96,10 @@ tool!(
     Build = "build", Writes, play(&CHANGE)
 );
 tool!(
+    /// Thinks until it may go on, and would change something then.
+    Ponder = "ponder", WritesLast, play(&PLAN)
+);
+tool!(
     /// Breaks while it reads.
     Stumble = "stumble", Reads, async { panic!("it stumbles") }
 );
@@ -103,9 +108,10 @@ tool!(
     Crash = "crash", Writes, async { panic!("it crashes") }
 );
 
-static TEST_TOOLS: [ToolDef; 4] = [
+static TEST_TOOLS: [ToolDef; 5] = [
     ToolDef::of::<Watch>(),
     ToolDef::of::<Build>(),
+    ToolDef::of::<Ponder>(),
     ToolDef::of::<Stumble>(),
     ToolDef::of::<Crash>(),
 ];
@@ -278,6 +284,17 @@ async fn a_change_runs_to_its_end_without_its_caller() {
     assert_eq!(CHANGE.ended.available_permits(), 0);
     CHANGE.may_go_on.add_permits(1);
     pass(&CHANGE.ended).await;
+    served.cortex.shutdown().await.unwrap();
+}
+
+/// S-099
+#[tokio::test]
+async fn work_that_changes_something_only_at_its_end_ends_with_its_caller() {
+    let served = serve_tools(TEST_CATALOGUE).await;
+    let left = served.begin(USER, "tools/call", json!({ "name": "ponder" })).await;
+    pass(&PLAN.begun).await;
+    drop(left);
+    pass(&PLAN.ended).await;
     served.cortex.shutdown().await.unwrap();
 }
 

@@ -107,8 +107,8 @@ pub struct HealthReport {
 pub struct SessionSpec {
     /// The session. Also the marker by which its processes are known: `CORTEX_OWNER`.
     pub session_id: SessionId,
-    /// Whose session it is.
-    pub agent_id: AgentId,
+    /// Whose session it is. `None`: the planner's, which belongs to no agent.
+    pub agent_id: Option<AgentId>,
     /// What the agent may be.
     pub role: Role,
     /// The folder it works in. Absolute; it existed a moment ago.
@@ -122,7 +122,9 @@ pub struct SessionSpec {
     pub instructions: Option<String>,
     /// The native session to go on with, when the runtime can resume.
     pub resume: Option<String>,
-    /// Only reading is allowed: the planner's turn.
+    /// Only reading is allowed: the planner's turn. The agent is offered nothing else, whatever it is told: no
+    /// tool that writes, runs something or reaches the network, no agents below it. Its conversation is not kept.
+    /// Only asked of a runtime with [`Capability::ReadOnlyTurn`].
     pub read_only: bool,
     /// The endpoint of this core and the session's own credential.
     pub mcp: Option<McpAccess>,

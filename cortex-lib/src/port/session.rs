@@ -59,6 +59,8 @@ pub struct SessionFacts {
     pub resumed: bool,
     /// The version of the program that runs.
     pub version: Option<String>,
+    /// The model that answers, when it is known before a turn.
+    pub model: Option<String>,
 }
 
 /// One turn to run.

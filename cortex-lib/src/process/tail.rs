@@ -1,5 +1,10 @@
 //! The end of a stream.
 
+use crate::secret::redact;
+
+/// A word that lost its beginning is looked for this far: the longest secrets of one word are signed tokens.
+const WORD_BYTES_MAX: usize = 4 * 1024;
+
 /// Keeps the last bytes of what is pushed.
 #[derive(Clone, Debug)]
 pub struct Tail {
@@ -56,6 +61,19 @@ impl Tail {
         text.get(from..).unwrap_or_default().to_owned()
     }
 
+    /// What is kept without its secrets. A word that lost its beginning goes too: the rest of a secret
+    /// would not be known for one.
+    pub fn redacted(&self) -> String {
+        let text = self.text();
+        let mut whole = text.as_str();
+        if self.is_cut() {
+            let begins = text.get(..text.floor_char_boundary(WORD_BYTES_MAX));
+            let word = begins.and_then(|begins| begins.find(char::is_whitespace));
+            whole = text.get(word.unwrap_or(0)..).unwrap_or_default().trim_start();
+        }
+        redact(whole).into_owned()
+    }
+
     fn trim(&mut self) {
         let old = self.bytes.len().saturating_sub(self.max);
         self.cut |= old > 0;
@@ -79,6 +97,14 @@ mod tests {
         assert_eq!((tail.text().as_str(), tail.is_cut()), ("bcde", true));
         tail.push("0123456789");
         assert_eq!(tail.text(), "6789");
+    }
+
+    #[test]
+    fn what_is_left_of_a_secret_goes_with_it() {
+        let mut tail = Tail::new(40);
+        tail.push("key sk-ant-api03-0123456789abcdef-0123456789abcdef then DB_PASSWORD=hunter22");
+        assert_eq!(tail.text(), "23456789abcdef then DB_PASSWORD=hunter22");
+        assert_eq!(tail.redacted(), "then DB_PASSWORD=[secret]");
     }
 
     #[test]

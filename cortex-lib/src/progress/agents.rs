@@ -180,6 +180,7 @@ impl WriteTx<'_> {
         if session.attempt_id.is_none() {
             stale_is_fine(self.step_agent(&session.agent_id, input, &why))?;
         }
+        let own_closed = session.attempt_id.is_none() && matches!(end, SessionEnd::Closed);
 
         let (input, failure) = match end {
             SessionEnd::Closed => {
@@ -207,7 +208,32 @@ impl WriteTx<'_> {
         for turn in turns {
             self.cut_direct_turn(&turn, &failure)?;
         }
-        Ok(())
+        if own_closed { self.begin_anew(&session.agent_id, settings) } else { Ok(()) }
+    }
+
+    /// Starts an agent again whose session the core ended by itself. A limit that was reached meanwhile keeps it
+    /// down; a person can start it.
+    fn begin_anew(&mut self, id: &AgentId, settings: &Settings) -> Result<()> {
+        let agents = self.agents_to_restore()?;
+        if !agents.iter().any(|agent| agent.id == *id && agent.state == AgentState::Stopped) {
+            return Ok(());
+        }
+        match self.start_agent(id, settings) {
+            Ok(_) => Ok(()),
+            Err(error) if error.code() == Code::ResourceLimitReached => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Ends the session of an agent that did not let go of a turn, to begin a new one. One that a person paused
+    /// does not come back by itself: it would take tasks again.
+    pub(crate) fn recycle_agent(&mut self, id: &AgentId, settings: &Settings) -> Result<()> {
+        let agent = self.agent(id)?;
+        if agent.state.status() == AgentStatus::Paused {
+            return self.stop_agent(id, settings).map(drop);
+        }
+        let why = Why::Because("did not let go of a turn");
+        self.step_agent(id, AgentInput::Recycle, &why).map(drop)
     }
 
     /// Removes an agent for good.
@@ -238,6 +264,7 @@ impl WriteTx<'_> {
                 .map(|attempt| attempt.task_id.to_string()),
         );
         if tasks.is_empty() {
+            self.expire_messages_to_agent(id)?;
             return self.remove_agent(&agent);
         }
         let message = format!("agent {} is still needed by {} tasks", agent.name, tasks.len());

@@ -10,8 +10,10 @@ use super::turns::TurnOver;
 use crate::domain::agent::AgentInput;
 use crate::domain::attempt::{AttemptInput, AttemptState, Cause, EndReason, Next, Outcome};
 use crate::domain::event::EventKind;
+use crate::domain::hold::{Hold, HoldEnd};
+use crate::domain::message::takes_messages;
+use crate::domain::objective::FlowState;
 use crate::domain::retry::backoff;
-use crate::domain::schedule::Hold;
 use crate::domain::task::{AttemptEnd, Evidence, Phase, TaskInput};
 use crate::domain::text::{head_and_tail, reason};
 use crate::domain::usage::Usage;
@@ -132,11 +134,15 @@ impl WriteTx<'_> {
             .ok_or_else(|| Error::new(Code::AttemptStale, format!("there is no attempt {id}")))?;
         let task = self.task(&before.task_id)?;
         let held_agent = before.state.holds_agent();
+        let took_messages = takes_messages(before.state);
         let (attempt, changed) = self.step_attempt(before, &task.project_id, input, |attempt| {
             note(attempt, input, report);
         })?;
         if !changed {
             return Ok(attempt);
+        }
+        if took_messages && !takes_messages(attempt.state) {
+            self.expire_messages_to_attempt(&attempt)?;
         }
         if held_agent && !attempt.state.holds_agent() {
             self.tell_attempt_turn_over(&attempt, input, report)?;
@@ -161,21 +167,29 @@ impl WriteTx<'_> {
             | AttemptState::Starting
             | AttemptState::Running
             | AttemptState::Halting(_) => {}
-            AttemptState::Ending(_) => {
+            AttemptState::Ending(reason) => {
                 let due = self.steady().after(RELEASE_GRACE);
                 self.set_timer(&Timer::AttemptGrace(id.clone()), due)?;
+                if reason == EndReason::ObjectivePaused {
+                    self.step_task(&task.id, TaskInput::Interrupt(id.clone()), |_| ())?;
+                }
             }
             // The core ends the sessions itself, and wants the agents back at its next start.
             AttemptState::Killing(EndReason::CoreStopping) => {}
             // A session of its own ends alone.
             AttemptState::Killing(_) if attempt.is_isolated() => {}
-            AttemptState::Killing(_) => {
-                // The session is shared with nothing else that runs: the agent goes with it.
-                self.step_agent(
-                    &attempt.agent_id,
-                    AgentInput::Stop,
-                    &Why::Because("did not let go of its task"),
-                )?;
+            // The session is shared with nothing else that runs: the agent goes with it. Only a person who ends
+            // the task ends the agent too.
+            AttemptState::Killing(reason) => {
+                let input = match reason {
+                    EndReason::TimedOut | EndReason::Stalled => AgentInput::Recycle,
+                    EndReason::TaskCancelled
+                    | EndReason::ObjectivePaused
+                    | EndReason::AgentStopped
+                    | EndReason::CoreStopping => AgentInput::Stop,
+                };
+                let why = Why::Because("did not let go of its task");
+                self.step_agent(&attempt.agent_id, input, &why)?;
             }
             AttemptState::Gathering | AttemptState::Verifying => {
                 self.clear_timer(&Timer::AttemptDeadline(id.clone()))?;
@@ -203,6 +217,7 @@ impl WriteTx<'_> {
             self.env().roll(sides)
         });
         let (now, steady) = (self.now(), self.steady());
+        let paused = self.objective(&task.objective_id)?.flow != FlowState::Running;
         let over = TaskInput::AttemptOver(attempt.id.clone(), end);
         let (task, changed) = self.step_task(&task.id, over, |task| match task.state.phase {
             Phase::Completed(evidence) => {
@@ -211,7 +226,10 @@ impl WriteTx<'_> {
                     task.decisions.push(automatic_approval(attempt, now));
                 }
             }
-            Phase::Ready => task.hold = hold_for(attempt, outcome, steady, wait),
+            Phase::Ready => {
+                let hold = hold_for(attempt, outcome, steady, wait);
+                task.hold = hold.map(|hold| if paused { hold.paused(steady) } else { hold });
+            }
             Phase::Blocked(cause) => task.failure = Some(failure_of(cause.as_str(), attempt, true)),
             Phase::Failed(cause) => task.failure = Some(failure_of(cause.as_str(), attempt, false)),
             Phase::Created | Phase::Running(_) | Phase::Verifying(_) | Phase::Cancelled(_) => {}
@@ -219,7 +237,15 @@ impl WriteTx<'_> {
         if attempt.is_isolated() {
             self.settle_workspaces(&task.id)?;
         }
-        if changed { self.task_moved(&task, settings) } else { Ok(()) }
+        if !changed {
+            return Ok(());
+        }
+        if let (Phase::Completed(Evidence::None), Some(decision)) =
+            (&task.state.phase, task.decisions.last())
+        {
+            self.tell_decision(&task, decision)?;
+        }
+        self.task_moved(&task, settings)
     }
 
     fn tell_attempt_turn_over(
@@ -376,7 +402,7 @@ fn hold_for(
     };
     Some(HoldRow {
         hold,
-        until,
+        until: HoldEnd::At(until),
         cause: cause.as_str().to_owned(),
         runtime_id: attempt.runtime_id.clone(),
     })

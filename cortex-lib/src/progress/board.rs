@@ -105,7 +105,7 @@ fn task_card(
         isolated: task.spec.isolated(),
         pinned: task.pinned.clone(),
         paths: task.spec.paths.clone(),
-        hold: task.hold.as_ref().map(|hold| (hold.until, hold.hold)),
+        hold: task.hold.as_ref().and_then(|hold| Some((hold.until.at()?, hold.hold))),
         hold_cause: task.hold.as_ref().map(|hold| hold.cause.clone()),
         hold_runtime: task.hold.as_ref().map(|hold| hold.runtime_id.clone()),
         paused: match objective.flow {
@@ -124,6 +124,7 @@ fn agent_card(agent: Agent, facts: &BoardFacts) -> AgentCard {
         capabilities: facts.capabilities.get(&agent.runtime_id).cloned().unwrap_or_default(),
         id: agent.id,
         project_id: agent.project_id,
+        runtime_id: agent.runtime_id,
         role: agent.role,
         interaction: agent.interaction,
         idle_since: agent.idle_since,

@@ -8,8 +8,8 @@ use crate::domain::objective::FlowState;
 use crate::domain::plan::{self, TaskSpec};
 use crate::domain::task::{TaskInput, TaskState};
 use crate::error::Result;
-use crate::ids::{AgentId, ObjectiveId, ProjectId, RuntimeId, TaskId};
-use crate::store::{Objective, Task, WriteTx};
+use crate::ids::{AgentId, ObjectiveId, ProjectId, ProposalId, RuntimeId, TaskId};
+use crate::store::{Agent, Objective, Task, WriteTx};
 
 /// A plan that is to become work.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct NewObjective {
     pub title: String,
     /// Its tasks.
     pub tasks: Vec<TaskSpec>,
+    /// The proposal that it is made from.
+    pub proposal_id: Option<ProposalId>,
     /// Who creates it.
     pub by: String,
 }
@@ -37,18 +39,13 @@ impl WriteTx<'_> {
         capabilities: &BTreeMap<RuntimeId, BTreeSet<Capability>>,
         isolation: Option<&str>,
     ) -> Result<Objective> {
-        self.project(&new.project_id)?;
-        plan::check(
-            &new.tasks,
-            |task, agent| self.pin_problem(&new.project_id, task, agent, capabilities),
-            isolation,
-        )?;
-
+        self.check_tasks(&new.project_id, &new.tasks, capabilities, isolation)?;
         let now = self.now();
         let objective = Objective {
             id: ObjectiveId::new(self.env().mint()),
             project_id: new.project_id,
             title: new.title,
+            proposal_id: new.proposal_id,
             flow: FlowState::Running,
             generation: 0,
             changed_at: now,
@@ -97,6 +94,26 @@ impl WriteTx<'_> {
         Ok(objective)
     }
 
+    /// Checks tasks by every rule of an objective in this project. Nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// `project.not_found`, and those of [`plan::check`].
+    pub(super) fn check_tasks(
+        &self,
+        project: &ProjectId,
+        tasks: &[TaskSpec],
+        capabilities: &BTreeMap<RuntimeId, BTreeSet<Capability>>,
+        isolation: Option<&str>,
+    ) -> Result<()> {
+        self.project(project)?;
+        plan::check(
+            tasks,
+            |task, agent| self.pin_problem(project, task, agent, capabilities),
+            isolation,
+        )
+    }
+
     /// What is wrong with pinning a task to an agent (H-33). That it is not READY now is fine: the task waits.
     fn pin_problem(
         &self,
@@ -109,22 +126,31 @@ impl WriteTx<'_> {
         else {
             return Some(format!("there is no agent {agent_id} in the project"));
         };
-        if agent.role == Role::Orchestrator {
-            return Some(format!("agent {} is an orchestrator and never runs tasks", agent.name));
-        }
-        if agent.interaction == Interaction::Terminal {
-            return Some(format!("agent {} is in terminal mode and has no turns", agent.name));
-        }
-        let has = capabilities.get(&agent.runtime_id).cloned().unwrap_or_default();
-        let missing: Vec<_> =
-            task.capabilities().difference(&has).map(|capability| capability.as_str()).collect();
-        (!missing.is_empty()).then(|| {
-            format!(
-                "agent {} runs on {}, which lacks {}",
-                agent.name,
-                agent.runtime_id,
-                missing.join(", ")
-            )
-        })
+        not_a_worker_for(&agent, task, capabilities)
     }
+}
+
+/// Why an agent can never run a task of its project, as both are now (H-33).
+pub(super) fn not_a_worker_for(
+    agent: &Agent,
+    task: &TaskSpec,
+    capabilities: &BTreeMap<RuntimeId, BTreeSet<Capability>>,
+) -> Option<String> {
+    if agent.role == Role::Orchestrator {
+        return Some(format!("agent {} is an orchestrator and never runs tasks", agent.name));
+    }
+    if agent.interaction == Interaction::Terminal {
+        return Some(format!("agent {} is in terminal mode and has no turns", agent.name));
+    }
+    let has = capabilities.get(&agent.runtime_id).cloned().unwrap_or_default();
+    let missing: Vec<_> =
+        task.capabilities().difference(&has).map(|capability| capability.as_str()).collect();
+    (!missing.is_empty()).then(|| {
+        format!(
+            "agent {} runs on {}, which lacks {}",
+            agent.name,
+            agent.runtime_id,
+            missing.join(", ")
+        )
+    })
 }

@@ -6,7 +6,8 @@ use crate::ids::{AttemptId, ProjectId};
 use crate::store::{Project, WriteTx};
 
 impl WriteTx<'_> {
-    /// Removes a project with its agents, in one transaction (H-26). Ended objectives leave the lists with it.
+    /// Removes a project with its agents, in one transaction (H-26). Ended objectives leave the lists with it, and
+    /// plans that wait are rejected.
     ///
     /// # Errors
     ///
@@ -14,6 +15,7 @@ impl WriteTx<'_> {
     /// that was not integrated. `gone`: worktrees that a person took away.
     pub fn retire_project(&mut self, id: &ProjectId, gone: &[AttemptId]) -> Result<Project> {
         let project = self.project(id)?;
+        self.check_not_planned(&project)?;
         for attempt in gone {
             self.workspace_input(attempt, WorkspaceInput::Gone)?;
         }
@@ -60,7 +62,9 @@ impl WriteTx<'_> {
                 .with("task_ids", tasks)
                 .with("worktrees", paths));
         }
+        self.reject_proposals_of(id)?;
         for agent in &agents {
+            self.expire_messages_to_agent(&agent.id)?;
             self.remove_agent(agent)?;
         }
         self.remove_project(&project)?;

@@ -11,7 +11,7 @@ use crate::store::{ReadTx, Why, WriteTx};
 /// What an earlier life left behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeftBehind {
-    /// Sessions that were live: their processes are to be ended.
+    /// Sessions that were live, the planner's too: their processes are to be ended.
     pub(crate) sessions: Vec<SessionId>,
     /// Attempts whose verification ran: so are theirs.
     pub(crate) verifications: Vec<AttemptId>,
@@ -21,7 +21,9 @@ impl ReadTx<'_> {
     /// What an earlier life left: to be ended before [`recover`](WriteTx::recover) says that it is over, because
     /// nobody would look for it any more after that.
     pub(crate) fn left_behind(&self) -> Result<LeftBehind> {
-        let sessions = self.live_sessions()?.into_iter().map(|session| session.id).collect();
+        let planners = self.planner_sessions()?.into_iter().map(|session| session.id);
+        let sessions = self.live_sessions()?.into_iter().map(|session| session.id);
+        let sessions = sessions.chain(planners).collect();
         let attempts = self.live_attempts()?.into_iter();
         let verified = attempts.filter(|attempt| !attempt.state.holds_agent());
         Ok(LeftBehind { sessions, verifications: verified.map(|attempt| attempt.id).collect() })
@@ -33,6 +35,10 @@ impl WriteTx<'_> {
     pub fn recover(&mut self, settings: &Settings) -> Result<()> {
         for session in self.live_sessions()? {
             self.session_over(&session.id, &SessionEnd::CoreGone, settings)?;
+        }
+        // Who waited for their plans is gone.
+        for session in self.planner_sessions()? {
+            self.remove_planner_session(&session.id)?;
         }
         for attempt in self.live_attempts()? {
             self.attempt_input(

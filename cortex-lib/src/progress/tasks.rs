@@ -1,13 +1,16 @@
 //! Tasks: what people decide about them, and what a task's move means for others.
 
+use serde_json::json;
+
 use super::AttemptReport;
 use super::attempts::approved_result;
 use crate::domain::attempt::{AttemptInput, EndReason};
+use crate::domain::event::EventKind;
 use crate::domain::graph;
 use crate::domain::objective::{self, FlowInput};
 use crate::domain::task::{CancelCause, TaskInput, TaskStatus};
 use crate::error::{Code, Error, Result};
-use crate::ids::{AttemptId, TaskId};
+use crate::ids::{AttemptId, ObjectiveId, TaskId};
 use crate::settings::Settings;
 use crate::store::{Attempt, Decision, DecisionKind, Task, TaskFailure, WriteTx};
 
@@ -43,15 +46,25 @@ impl WriteTx<'_> {
         decided: &Decided,
         settings: &Settings,
     ) -> Result<Task> {
-        let (now, last) = (self.now(), self.last_attempt(id)?);
-        let message = decided.reason.clone().unwrap_or_else(|| "It was cancelled".to_owned());
-        let decision = Some(decision(DecisionKind::Cancelled, decided, last.as_ref(), now));
-        let cancelled = Cancelled { cause: CancelCause::Asked, message, decision };
-        let (task, changed) = self.cancel_one(id, cancelled, settings)?;
+        let (task, changed) = self.cancel_asked(id, decided, settings)?;
         if changed {
             self.task_moved(&task, settings)?;
         }
         Ok(task)
+    }
+
+    /// Cancels one task because a person asked for it, and nothing with it. Returns whether it changed.
+    pub(super) fn cancel_asked(
+        &mut self,
+        id: &TaskId,
+        decided: &Decided,
+        settings: &Settings,
+    ) -> Result<(Task, bool)> {
+        let (now, last) = (self.now(), self.last_attempt(id)?);
+        let message = decided.reason.clone().unwrap_or_else(|| "It was cancelled".to_owned());
+        let decision = Some(decision(DecisionKind::Cancelled, decided, last.as_ref(), now));
+        let cancelled = Cancelled { cause: CancelCause::Asked, message, decision };
+        self.cancel_one(id, cancelled, settings)
     }
 
     /// Accepts the result of a task that is blocked by its verification.
@@ -73,11 +86,13 @@ impl WriteTx<'_> {
         }
         let decision = decision(DecisionKind::Approved, decided, last.as_ref(), now);
         let result = approved_result(last.as_ref(), now);
+        let kept = decision.clone();
         let (task, _) = self.step_task(id, TaskInput::Approve, |task| {
             task.result = Some(result);
             task.failure = None;
-            task.decisions.push(decision);
+            task.decisions.push(kept);
         })?;
+        self.tell_decision(&task, &decision)?;
         self.settle_workspaces(id)?;
         self.task_moved(&task, settings)?;
         Ok(task)
@@ -96,10 +111,12 @@ impl WriteTx<'_> {
             return Ok(task);
         }
         let decision = decision(DecisionKind::Retried, decided, last.as_ref(), now);
+        let kept = decision.clone();
         let (task, _) = self.step_task(id, TaskInput::Retry, |task| {
             (task.failure, task.hold) = (None, None);
-            task.decisions.push(decision);
+            task.decisions.push(kept);
         })?;
+        self.tell_decision(&task, &decision)?;
         self.settle_workspaces(id)?;
         Ok(task)
     }
@@ -123,19 +140,12 @@ impl WriteTx<'_> {
         if about.is_some() && recorded(about) {
             return Ok(Some(task));
         }
-        if about.is_some() && about != last {
-            let message = format!(
-                "attempt {} is not the last one of task {}",
-                about.map_or("", AttemptId::as_str),
-                task.spec.key
-            );
-            return Err(Error::new(Code::TaskStateConflict, message).with("task_id", id.as_str()));
-        }
+        check_is_last(&task, about, last)?;
         let waits_again = task.state.phase.status() == TaskStatus::Blocked;
         Ok((last.is_some() && recorded(last) && !waits_again).then_some(task))
     }
 
-    fn last_attempt(&self, id: &TaskId) -> Result<Option<Attempt>> {
+    pub(super) fn last_attempt(&self, id: &TaskId) -> Result<Option<Attempt>> {
         Ok(self.attempts_of(id)?.pop())
     }
 
@@ -146,12 +156,16 @@ impl WriteTx<'_> {
         settings: &Settings,
     ) -> Result<(Task, bool)> {
         let Cancelled { cause, message, decision } = cancelled;
+        let kept = decision.clone();
         let (task, changed) = self.step_task(id, TaskInput::Cancel(cause), |task| {
             let cause = cause.as_str().to_owned();
             task.failure = Some(TaskFailure { cause, message, retryable: false });
             task.hold = None;
-            task.decisions.extend(decision);
+            task.decisions.extend(kept);
         })?;
+        if let Some(decision) = decision.filter(|_| changed) {
+            self.tell_decision(&task, &decision)?;
+        }
         if changed {
             let attempts = self.attempts_of(id)?;
             for attempt in attempts.into_iter().filter(|attempt| attempt.ended_at.is_none()) {
@@ -182,7 +196,7 @@ impl WriteTx<'_> {
                         self.step_task(&task.id, TaskInput::DependenciesMet, |_| ())?;
                     }
                 }
-                return self.objective_moved(moved);
+                return self.objective_moved(&moved.objective_id);
             }
             TaskStatus::Failed => (
                 CancelCause::DependencyFailed,
@@ -206,25 +220,48 @@ impl WriteTx<'_> {
                 self.cancel_one(&id, cancelled, settings)?;
             }
         }
-        self.objective_moved(moved)
+        self.objective_moved(&moved.objective_id)
     }
 
     /// Ends the objective with its last task.
-    fn objective_moved(&mut self, moved: &Task) -> Result<()> {
-        let objective = self.objective(&moved.objective_id)?;
-        let statuses: Vec<_> = self
-            .tasks_of(&moved.objective_id)?
-            .iter()
-            .map(|task| task.state.phase.status())
-            .collect();
+    pub(super) fn objective_moved(&mut self, id: &ObjectiveId) -> Result<()> {
+        let objective = self.objective(id)?;
+        let statuses: Vec<_> =
+            self.tasks_of(id)?.iter().map(|task| task.state.phase.status()).collect();
         let status = objective::status(objective.flow, &statuses, true);
         if status.is_ended() && objective.ended_at.is_none() {
             let (objective, _) =
-                self.step_objective(&objective.id, FlowInput::Ended, "automatic")?;
+                self.step_objective(&objective.id, FlowInput::Ended, "automatic", None)?;
             self.end_objective(&objective, status)?;
         }
         Ok(())
     }
+
+    /// Tells a decision that was recorded.
+    pub(super) fn tell_decision(&mut self, task: &Task, decision: &Decision) -> Result<()> {
+        let data = json!({
+            "decision": decision.decision, "execution_id": decision.execution_id,
+            "by": decision.by, "reason": decision.reason,
+        });
+        self.tell_task(EventKind::TaskDecided, task, data)
+    }
+}
+
+/// What a person says about an attempt counts only while that is the last one (S-162, S-168).
+pub(super) fn check_is_last(
+    task: &Task,
+    about: Option<&AttemptId>,
+    last: Option<&AttemptId>,
+) -> Result<()> {
+    if about.is_none() || about == last {
+        return Ok(());
+    }
+    let message = format!(
+        "attempt {} is not the last one of task {}",
+        about.map_or("", AttemptId::as_str),
+        task.spec.key
+    );
+    Err(Error::new(Code::TaskStateConflict, message).with("task_id", task.id.as_str()))
 }
 
 fn decision(

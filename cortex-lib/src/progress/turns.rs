@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::agents::TurnFailed;
+use crate::domain::Machine as _;
 use crate::domain::agent::{AgentInput, AgentStatus};
 use crate::domain::event::EventKind;
 use crate::domain::text::{head_and_tail, reason};
@@ -11,6 +12,7 @@ use crate::domain::usage::Usage;
 use crate::error::{Code, Error, Result};
 use crate::ids::{AgentId, AttemptId, TurnId};
 use crate::limits::{RELEASE_GRACE, RESULT_BYTES_MAX};
+use crate::settings::Settings;
 use crate::store::{Agent, DirectTurn, NewEvent, Timer, Why, WriteTx};
 
 impl WriteTx<'_> {
@@ -76,14 +78,46 @@ impl WriteTx<'_> {
         }
         let Some(turn) = agent.state.direct_turn() else { return Ok(agent) };
         // Who asks again does not give the turn more time.
-        let asked =
-            self.direct_turn(turn)?.is_some_and(|turn| turn.state == TurnState::Interrupting);
+        let asked = self
+            .direct_turn(turn)?
+            .is_some_and(|turn| matches!(turn.state, TurnState::Interrupting | TurnState::Stalled));
         if !asked {
             self.step_direct_turn(turn, TurnInput::Interrupt, None)?;
             let due = self.steady().after(RELEASE_GRACE);
             self.set_timer(&Timer::TurnGrace(turn.clone()), due)?;
         }
         Ok(agent)
+    }
+
+    /// Tells a direct turn that said nothing for too long to end. Its agent has the usual time to let go of it.
+    pub(crate) fn stall_direct_turn(&mut self, id: &TurnId) -> Result<()> {
+        if self.step_direct_turn(id, TurnInput::Stall, None)?.is_some() {
+            let due = self.steady().after(RELEASE_GRACE);
+            self.set_timer(&Timer::TurnGrace(id.clone()), due)?;
+        }
+        Ok(())
+    }
+
+    /// The patience with a direct turn that was told to end is over. What a person interrupted ends with its
+    /// agent; after a stall the agent comes back.
+    pub(crate) fn give_up_direct_turn(&mut self, id: &TurnId, settings: &Settings) -> Result<()> {
+        match self.direct_turn(id)? {
+            Some(turn) if turn.state == TurnState::Stalled => {
+                self.recycle_agent(&turn.agent_id, settings)
+            }
+            Some(turn) if !turn.state.is_final() => {
+                self.stop_agent(&turn.agent_id, settings).map(drop)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Tells every direct turn that the core stops in order.
+    pub(crate) fn end_direct_turns_for_shutdown(&mut self) -> Result<()> {
+        for turn in self.live_direct_turns()? {
+            self.step_direct_turn(&turn.id, TurnInput::Interrupt, None)?;
+        }
+        Ok(())
     }
 
     /// Notes that a direct turn could not be sent.
@@ -127,7 +161,12 @@ impl WriteTx<'_> {
         id: &TurnId,
         end: std::result::Result<(&str, Usage), &TurnFailed>,
     ) -> Result<()> {
+        let stalled = self.direct_turn(id)?.is_some_and(|turn| turn.state == TurnState::Stalled);
         let Some(turn) = self.step_direct_turn(id, TurnInput::Ended, None)? else { return Ok(()) };
+        // Whatever is said now, this is why it was told to end.
+        let silent =
+            TurnFailed { cause: "stalled", message: "it said nothing for too long".to_owned() };
+        let end = end.map_err(|why| if stalled { &silent } else { why });
         if let Ok((_, usage)) = end {
             self.add_agent_usage(&turn.agent_id, usage)?;
         }

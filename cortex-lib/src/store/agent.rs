@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::column::{Json, json, json_or_none};
+use super::column::{Json, json, json_or_none, word};
 use super::{NewEvent, ReadTx, WriteTx};
 use crate::domain::agent::{AgentInput, AgentState, Interaction, Role, Wanted};
 use crate::domain::event::EventKind;
@@ -102,22 +102,6 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<Agent> {
         idle_since: row.get("idle_since")?,
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
-    })
-}
-
-/// A plain word in a column that a CHECK guards.
-fn word<T: for<'de> Deserialize<'de>>(row: &Row<'_>, column: &str) -> rusqlite::Result<T> {
-    use serde::de::IntoDeserializer as _;
-    use serde::de::value::{Error as WordError, StringDeserializer};
-
-    let text: String = row.get(column)?;
-    let words: StringDeserializer<WordError> = text.into_deserializer();
-    T::deserialize(words).map_err(|e| {
-        rusqlite::Error::FromSqlConversionFailure(
-            0,
-            rusqlite::types::Type::Text,
-            e.to_string().into(),
-        )
     })
 }
 

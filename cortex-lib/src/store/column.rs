@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::ids::{
-    AgentId, ApprovalId, AttemptId, CorrelationId, ObjectiveId, ProjectId, RuntimeId, SessionId,
-    TaskId, TurnId,
+    AgentId, ApprovalId, AttemptId, CorrelationId, MessageId, ObjectiveId, ProjectId, ProposalId,
+    RuntimeId, SessionId, TaskId, TurnId,
 };
 use crate::time::Timestamp;
 
@@ -32,8 +32,10 @@ text_columns!(
     ApprovalId,
     AttemptId,
     CorrelationId,
+    MessageId,
     ObjectiveId,
     ProjectId,
+    ProposalId,
     RuntimeId,
     SessionId,
     TaskId,
@@ -78,6 +80,22 @@ pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Result<T
 /// Reads a compound value that may be absent.
 pub(super) fn json_or_none<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Result<Option<T>> {
     Ok(row.get::<_, Option<Json<T>>>(column)?.map(|json| json.0))
+}
+
+/// A plain word in a column that a CHECK guards.
+pub(super) fn word<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Result<T> {
+    use serde::de::IntoDeserializer as _;
+    use serde::de::value::{Error as WordError, StringDeserializer};
+
+    let text: String = row.get(column)?;
+    let words: StringDeserializer<WordError> = text.into_deserializer();
+    T::deserialize(words).map_err(|e| {
+        rusqlite::Error::FromSqlConversionFailure(
+            0,
+            rusqlite::types::Type::Text,
+            e.to_string().into(),
+        )
+    })
 }
 
 /// A count, which `SQLite` keeps as a signed number.

@@ -24,9 +24,12 @@ mod event_log;
 mod faults;
 mod feed;
 mod handle;
+mod message;
 mod migrate;
 mod objective;
+mod planner_session;
 mod project;
+mod proposal;
 mod reader;
 mod session;
 mod task;
@@ -50,6 +53,7 @@ pub use self::attempt::{
 pub use self::data_dir::DataDir;
 pub use self::event_log::Event;
 pub use self::feed::Feed;
+pub use self::proposal::Resolution;
 pub use self::task::{Decision, DecisionKind, Reassignment, TaskFailure, TaskResult};
 pub use self::workspace::Integration;
 
@@ -76,8 +80,11 @@ for_tests!(
     self::event_log::NewEvent,
     self::handle::Store,
     self::handle::StoreOptions,
+    self::message::Message,
     self::objective::Objective,
+    self::planner_session::PlannerSession,
     self::project::Project,
+    self::proposal::Proposal,
     self::task::HoldRow,
     self::task::Task,
     self::timer::Timer,

@@ -9,7 +9,7 @@ use crate::domain::event::EventKind;
 use crate::domain::objective::{FlowInput, FlowState, ObjectiveStatus};
 use crate::domain::{Machine as _, Step};
 use crate::error::{Code, Error, Result};
-use crate::ids::{ObjectiveId, ProjectId};
+use crate::ids::{ObjectiveId, ProjectId, ProposalId};
 use crate::time::Timestamp;
 
 /// An objective as it is stored. Its status is derived from its tasks.
@@ -21,6 +21,8 @@ pub struct Objective {
     pub project_id: ProjectId,
     /// Its title.
     pub title: String,
+    /// The proposal that it was made from.
+    pub proposal_id: Option<ProposalId>,
     /// Whether its tasks may start.
     pub flow: FlowState,
     /// Raised by every pause, resume and cancel.
@@ -37,13 +39,14 @@ pub struct Objective {
     pub ended_at: Option<Timestamp>,
 }
 
-const COLUMNS: &str = "objective_id, project_id, title, flow, generation, changed_at, changed_by, created_by, created_at, ended_at";
+const COLUMNS: &str = "objective_id, project_id, title, proposal_id, flow, generation, changed_at, changed_by, created_by, created_at, ended_at";
 
 fn from_row(row: &Row<'_>) -> rusqlite::Result<Objective> {
     Ok(Objective {
         id: row.get("objective_id")?,
         project_id: row.get("project_id")?,
         title: row.get("title")?,
+        proposal_id: row.get("proposal_id")?,
         flow: json(row, "flow")?,
         generation: count(row, "generation")?,
         changed_at: row.get("changed_at")?,
@@ -74,6 +77,15 @@ impl ReadTx<'_> {
         self.rows(&query, (project, max), from_row)
     }
 
+    /// How many objectives of a project have ended, or of all that are listed.
+    pub fn ended_objective_count(&self, project: Option<&ProjectId>) -> Result<u64> {
+        let query = "SELECT count(*) FROM objective
+             WHERE ended_at IS NOT NULL AND (?1 IS NULL OR project_id = ?1)
+               AND project_id IN (SELECT project_id FROM project WHERE removed_at IS NULL)";
+        let count: Option<i64> = self.row(query, [project], |row| row.get(0))?;
+        Ok(count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
+    }
+
     /// Objectives that have not ended, oldest first.
     pub fn open_objectives(&self) -> Result<Vec<Objective>> {
         // A query of its own, for every wake of the engine: it must not cost more with the years.
@@ -100,14 +112,15 @@ impl ReadTx<'_> {
 impl WriteTx<'_> {
     /// Creates an objective. Its tasks follow in the same transaction.
     pub(crate) fn insert_objective(&mut self, objective: &Objective) -> Result<()> {
-        let query = "INSERT INTO objective (objective_id, project_id, title, flow, generation, changed_at, changed_by, created_by, created_at)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        let query = "INSERT INTO objective (objective_id, project_id, title, proposal_id, flow, generation, changed_at, changed_by, created_by, created_at)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
         self.execute(
             query,
             (
                 &objective.id,
                 &objective.project_id,
                 &objective.title,
+                &objective.proposal_id,
                 Json(objective.flow),
                 objective.generation,
                 objective.changed_at,
@@ -123,15 +136,22 @@ impl WriteTx<'_> {
         )
     }
 
-    /// The one door of an objective's flow. Returns whether it changed.
+    /// The one door of an objective's flow. Returns whether something was decided: then, and only then, the
+    /// generation is raised (S-151).
     pub(crate) fn step_objective(
         &mut self,
         id: &ObjectiveId,
         input: FlowInput,
         by: &str,
+        reason: Option<&str>,
     ) -> Result<(Objective, bool)> {
         let mut objective = self.objective(id)?;
-        let Ok(Step::To(next)) = objective.flow.step(input) else { return Ok((objective, false)) };
+        let next = match objective.flow.step(input) {
+            Ok(Step::To(next)) => next,
+            // A flow that runs stays as it is; its tasks do not.
+            Ok(Step::Stay) if input == FlowInput::Cancel => objective.flow,
+            Ok(Step::Stay) | Err(_) => return Ok((objective, false)),
+        };
         objective.flow = next;
         objective.generation = objective.generation.saturating_add(1);
         (objective.changed_at, objective.changed_by) = (self.now(), by.to_owned());
@@ -140,8 +160,15 @@ impl WriteTx<'_> {
             query,
             (id, Json(objective.flow), objective.generation, objective.changed_at, by),
         )?;
-        let data = json!({ "flow": objective.flow, "generation": objective.generation, "by": by });
-        self.tell_objective(EventKind::ObjectiveChanged, &objective, data)?;
+        let kind = match input {
+            FlowInput::Pause(_) => EventKind::ObjectivePaused,
+            FlowInput::Resume | FlowInput::Ended => EventKind::ObjectiveResumed,
+            FlowInput::Cancel => EventKind::ObjectiveCancelled,
+        };
+        let data = json!({
+            "flow": objective.flow, "generation": objective.generation, "by": by, "reason": reason,
+        });
+        self.tell_objective(kind, &objective, data)?;
         Ok((objective, true))
     }
 

@@ -72,9 +72,10 @@ impl WriteTx<'_> {
     ///
     /// # Errors
     ///
-    /// `project.name_taken`.
+    /// `project.name_taken`, `project.root_taken`.
     pub fn insert_project(&mut self, project: &Project) -> Result<()> {
         self.check_project_name(&project.name, None)?;
+        self.check_project_root(&project.root)?;
         self.execute(
             "INSERT INTO project (project_id, name, root, is_git, verification, created_at)
                  VALUES (:id, :name, :root, :is_git, :verification, :created_at)",
@@ -131,6 +132,18 @@ impl WriteTx<'_> {
             .with("project_id", id.as_str())),
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// One folder, one project: two would hold the same files without knowing of each other.
+    fn check_project_root(&self, root: &Path) -> Result<()> {
+        let taken: Option<ProjectId> = self.row(
+            "SELECT project_id FROM project WHERE root = ?1 AND removed_at IS NULL",
+            [text_of(root)?],
+            |row| row.get(0),
+        )?;
+        let Some(id) = taken else { return Ok(()) };
+        let message = format!("{} is the folder of project {id}", root.display());
+        Err(Error::new(Code::ProjectRootTaken, message).with("project_id", id.as_str()))
     }
 
     fn tell_project(&mut self, kind: EventKind, project: &Project) -> Result<()> {

@@ -63,12 +63,11 @@ impl ReadTx<'_> {
         self.rows(&query, [], from_row)
     }
 
-    /// How many sessions live.
+    /// How many sessions live, those of the planner included.
     pub fn live_session_count(&self) -> Result<u32> {
-        let mut statement = self
-            .conn()
-            .prepare_cached("SELECT count(*) FROM session WHERE ended_at IS NULL")
-            .map_err(sql)?;
+        let query = "SELECT (SELECT count(*) FROM session WHERE ended_at IS NULL)
+                          + (SELECT count(*) FROM planner_session)";
+        let mut statement = self.conn().prepare_cached(query).map_err(sql)?;
         statement.query_row([], |row| row.get(0)).map_err(sql)
     }
 

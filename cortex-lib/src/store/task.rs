@@ -9,8 +9,8 @@ use super::column::{Json, count, json, json_or_none};
 use super::workspace::Integration;
 use super::{NewEvent, ReadTx, WriteTx};
 use crate::domain::event::EventKind;
+use crate::domain::hold::{Hold, HoldEnd};
 use crate::domain::plan::TaskSpec;
-use crate::domain::schedule::Hold;
 use crate::domain::task::{Evidence, Phase, TaskInput, TaskState};
 use crate::domain::workspace::ChangedFile;
 use crate::domain::{Machine as _, Refusal, Step};
@@ -64,12 +64,27 @@ pub struct Task {
 pub struct HoldRow {
     /// Why.
     pub hold: Hold,
-    /// Until when.
-    pub until: Timestamp,
+    /// Until when, unless a pause has stopped its clock.
+    pub until: HoldEnd,
     /// The class of the failure.
     pub cause: String,
     /// The runtime whose quota it is.
     pub runtime_id: RuntimeId,
+}
+
+impl HoldRow {
+    /// What a pause of its objective makes of it.
+    #[must_use]
+    pub fn paused(self, now: Timestamp) -> Self {
+        let stops = self.hold.stops_in_a_pause();
+        Self { until: if stops { self.until.paused(now) } else { self.until }, ..self }
+    }
+
+    /// What the resume makes of it.
+    #[must_use]
+    pub fn resumed(self, now: Timestamp) -> Self {
+        Self { until: self.until.resumed(now), ..self }
+    }
 }
 
 /// What a task returned.
@@ -261,17 +276,25 @@ impl WriteTx<'_> {
         edit(&mut task);
         self.save_task(&task)?;
         let cause = task.failure.as_ref().map(|failure| failure.cause.as_str());
-        let data = json!({
-            "task_id": task.id, "objective_id": task.objective_id, "key": task.spec.key,
-            "from": from, "to": status, "cause": cause,
-        });
-        self.emit(NewEvent {
-            kind: EventKind::TaskChanged,
-            project_id: Some(task.project_id.clone()),
-            agent_id: None,
-            data,
-        })?;
+        let data = json!({ "from": from, "to": status, "cause": cause });
+        self.tell_task(EventKind::TaskChanged, &task, data)?;
         Ok((task, true))
+    }
+
+    /// Tells something about a task: `data`, and which one it is.
+    pub(crate) fn tell_task(
+        &mut self,
+        kind: EventKind,
+        task: &Task,
+        mut data: serde_json::Value,
+    ) -> Result<()> {
+        if let Some(fields) = data.as_object_mut() {
+            fields.insert("task_id".to_owned(), json!(task.id));
+            fields.insert("objective_id".to_owned(), json!(task.objective_id));
+            fields.insert("key".to_owned(), json!(task.spec.key));
+        }
+        let project_id = Some(task.project_id.clone());
+        self.emit(NewEvent { kind, project_id, agent_id: None, data })
     }
 
     /// Stores everything of a task that may change but its state's meaning: decisions, moves, what holds it.

@@ -16,6 +16,8 @@ pub enum Timer {
     AttemptGrace(AttemptId),
     /// The patience with an interrupted direct turn is over.
     TurnGrace(TurnId),
+    /// The time to live of a message, or of an idempotency key, is over. One for all: it is set to the first.
+    MessagesDue,
 }
 
 impl Timer {
@@ -24,6 +26,7 @@ impl Timer {
             Self::AttemptDeadline(id) => (id.as_str(), "attempt_deadline"),
             Self::AttemptGrace(id) => (id.as_str(), "attempt_grace"),
             Self::TurnGrace(id) => (id.as_str(), "turn_grace"),
+            Self::MessagesDue => ("messages", "messages_due"),
         }
     }
 
@@ -33,6 +36,7 @@ impl Timer {
             "attempt_deadline" => Some(Self::AttemptDeadline(AttemptId::new(subject))),
             "attempt_grace" => Some(Self::AttemptGrace(AttemptId::new(subject))),
             "turn_grace" => Some(Self::TurnGrace(TurnId::new(subject))),
+            "messages_due" => Some(Self::MessagesDue),
             _ => None,
         })
     }

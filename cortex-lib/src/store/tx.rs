@@ -11,6 +11,7 @@ use super::sql;
 use super::writer::Shared;
 use crate::env::Env;
 use crate::error::Result;
+use crate::secret::redact_json;
 use crate::time::Timestamp;
 
 /// One consistent view of the store. Queries are methods on it, so a write can use them too.
@@ -99,7 +100,10 @@ impl<'c> WriteTx<'c> {
     }
 
     /// Adds an event to the log. It is numbered now and seen by others when all of this is committed.
-    pub fn emit(&mut self, event: NewEvent) -> Result<()> {
+    ///
+    /// This is the one way into the log, so secrets that came this far are taken out here.
+    pub fn emit(&mut self, mut event: NewEvent) -> Result<()> {
+        redact_json(&mut event.data);
         let nth = u64::try_from(self.events.len()).unwrap_or(u64::MAX);
         let event = event.numbered(self.first_seq.saturating_add(nth), self.now);
         event_log::append(self.conn(), &event)?;

@@ -20,6 +20,7 @@ async fn opening(opening: Opening) -> Bench {
     Setup::new().runtime(|runtime| runtime.opening(move |_| opening.clone())).open().await
 }
 
+/// S-055.
 #[tokio::test(start_paused = true)]
 async fn a_start_waits_until_the_agent_is_ready() {
     let bench = opening(Opening::After(secs(20))).await;
@@ -35,6 +36,7 @@ async fn a_start_waits_until_the_agent_is_ready() {
     assert_eq!(bench.world.openings().len(), 1, "a live agent stays as it is");
 }
 
+/// S-056.
 #[tokio::test(start_paused = true)]
 async fn a_start_that_fails_tells_why_and_leaves_nothing() {
     let error = Error::new(Code::RuntimeNotLoggedIn, "not logged in").remedy("Run `login`.");
@@ -50,6 +52,7 @@ async fn a_start_that_fails_tells_why_and_leaves_nothing() {
     assert!(bench.world.processes().is_empty() && bench.world.scratch().is_empty());
 }
 
+/// S-057.
 #[tokio::test(start_paused = true)]
 async fn a_start_that_never_gets_ready_is_given_up_after_a_minute() {
     let bench = opening(Opening::Never).await;
@@ -120,6 +123,7 @@ async fn an_agent_goes_on_with_its_native_session_or_begins_anew() {
     assert_eq!(bench.world.processes().len(), 1, "one session lives");
 }
 
+/// S-037, S-061, S-062.
 #[tokio::test(start_paused = true)]
 async fn no_more_sessions_live_than_may() {
     let bench = Setup::new().settings(|s| s.resources.max_active_processes = 1).open().await;
@@ -233,6 +237,7 @@ async fn answer(bench: &Bench, id: &AgentId, call: &str) -> Option<Code> {
     answer.err().map(|error| error.code())
 }
 
+/// S-051, S-052, S-058, S-059, S-072, S-075.
 #[tokio::test(start_paused = true)]
 async fn the_table_of_transitions_holds() {
     let runtime = |r: ScriptedRuntime| {

@@ -6,17 +6,18 @@ use std::time::Duration;
 
 use cortex_lib::api::operator::AddProject;
 use cortex_lib::api::tool::{
-    CreateAgent, CreateObjective, GetAgentStatus, GetTaskStatus, PollAgentEvents, StartAgent,
+    CreateAgent, CreateObjective, GetAgentStatus, GetTaskStatus, ListTasks, PollAgentEvents,
+    StartAgent,
 };
 use cortex_lib::api::view::{AgentView, ObjectiveView, TaskView};
-use cortex_lib::api::{Command, Cx};
+use cortex_lib::api::{Caller, Command, Cx, SessionCaller, SessionKind};
 use cortex_lib::domain::agent::{AgentStatus, Role};
 use cortex_lib::domain::plan::TaskSpec;
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::domain::verification::{Verification, VerificationCommand};
 use cortex_lib::env::{Env, SimEnv};
 use cortex_lib::error::Error;
-use cortex_lib::ids::{AgentId, ProjectId, RuntimeId, TaskId};
+use cortex_lib::ids::{AgentId, ObjectiveId, ProjectId, RuntimeId, SessionId, TaskId};
 use cortex_lib::port::{Runtime, ScriptedHost, ScriptedRuntime, ScriptedWorld};
 use cortex_lib::settings::Settings;
 use cortex_lib::store::{Event, Faults, NoFaults, Store, StoreOptions};
@@ -110,7 +111,8 @@ impl Setup {
             StoreOptions { env: Arc::clone(&env), events_kept: self.settings.events.kept };
         let path = self.dir.path().join("cortex.db");
         let store = Store::open_inline(&path, options, Arc::clone(&self.faults)).unwrap();
-        let mut builder = Cortex::builder(self.dir.path()).settings(self.settings.clone()).env(env);
+        let mut builder =
+            Cortex::builder(self.dir.path().join("data")).settings(self.settings.clone()).env(env);
         if self.at_rest {
             builder = builder.at_rest();
         }
@@ -210,6 +212,27 @@ impl Bench {
     /// Creates an objective of one task.
     pub async fn one_task(&self, spec: TaskSpec) -> TaskId {
         self.objective(vec![spec]).await.tasks.remove(0).task_id
+    }
+
+    /// An objective as the list shows it.
+    pub async fn listed(&self, id: &ObjectiveId) -> ObjectiveView {
+        let all = self.call(ListTasks {}).await.objectives;
+        all.into_iter().find(|objective| objective.objective_id == *id).unwrap()
+    }
+
+    /// Everything that was told after an event.
+    pub fn told_after(&self, seq: u64) -> Vec<Event> {
+        self.store.read(|tx| tx.events_after(Some(seq), 500)).unwrap()
+    }
+
+    /// A door for a session of the project.
+    pub fn session(&self, kind: SessionKind) -> Cx {
+        self.cortex.as_caller(Caller::Session(SessionCaller {
+            kind,
+            agent_id: AgentId::new("a1"),
+            project_id: self.project.clone(),
+            session_id: SessionId::new("s1"),
+        }))
     }
 
     pub async fn task(&self, id: &TaskId) -> TaskView {

@@ -1,18 +1,21 @@
 //! Cancelling what runs.
 
 use cortex_lib::api::operator::PauseAgent;
-use cortex_lib::api::tool::{CancelTask, ListTasks, StartAgent, StopAgent};
+use cortex_lib::api::tool::{
+    ApproveTask, CancelObjective, CancelTask, ListTasks, PauseObjective, StartAgent, StopAgent,
+};
+use cortex_lib::api::view::FlowStateView;
 use cortex_lib::domain::agent::AgentStatus;
 use cortex_lib::domain::capability::Capability;
-use cortex_lib::domain::objective::ObjectiveStatus;
+use cortex_lib::domain::objective::{ObjectiveStatus, PausePolicy};
 use cortex_lib::domain::plan::TaskSpec;
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::domain::waiting::WaitReason;
-use cortex_lib::ids::{AgentId, TaskId};
-use cortex_lib::port::Script;
+use cortex_lib::ids::{AgentId, ObjectiveId, TaskId};
+use cortex_lib::port::{Script, Verdict};
 use cortex_lib::progress::Decided;
 use cortex_lib::settings::Settings;
-use cortex_lib::store::AttemptStatus;
+use cortex_lib::store::{AttemptStatus, DecisionKind, VerificationStatus};
 
 use crate::bench::{Bench, Setup, secs, spec};
 
@@ -32,6 +35,7 @@ async fn running(script: Script) -> (Bench, AgentId, TaskId) {
     (bench, agent, id)
 }
 
+/// S-135.
 #[tokio::test(start_paused = true)]
 async fn a_running_task_is_interrupted_and_its_agent_is_free() {
     let (bench, agent, id) = running(Script::new().interrupted_after(secs(4))).await;
@@ -49,6 +53,7 @@ async fn a_running_task_is_interrupted_and_its_agent_is_free() {
     assert_eq!(decision.reason.as_deref(), Some("not needed"));
 }
 
+/// S-140.
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_does_not_let_go_is_stopped_after_thirty_seconds() {
     let (bench, agent, id) = running(Script::new().deaf()).await;
@@ -61,6 +66,7 @@ async fn an_agent_that_does_not_let_go_is_stopped_after_thirty_seconds() {
     assert_eq!(bench.task(&id).await.attempts[0].status, AttemptStatus::Cancelled);
 }
 
+/// S-136.
 #[tokio::test(start_paused = true)]
 async fn an_agent_whose_runtime_cannot_interrupt_is_stopped_at_once() {
     let runtime = |runtime: cortex_lib::port::ScriptedRuntime| {
@@ -87,6 +93,7 @@ async fn an_answer_that_comes_after_the_cancellation_does_not_count() {
     assert_eq!(task.attempts[0].status, AttemptStatus::Cancelled);
 }
 
+/// S-134.
 #[tokio::test(start_paused = true)]
 async fn cancelling_takes_along_what_depends_on_it_and_nothing_else() {
     let runtime = |runtime: cortex_lib::port::ScriptedRuntime| runtime.turn(|_| Script::new());
@@ -107,8 +114,10 @@ async fn cancelling_takes_along_what_depends_on_it_and_nothing_else() {
     assert_eq!(bench.call(ListTasks {}).await.objectives[0].status, ObjectiveStatus::Cancelled);
 }
 
+/// S-135
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_was_never_sent_is_not_waited_for() {
+async fn a_cancel_between_the_decision_to_start_and_the_spawn_sends_no_turn_and_is_not_waited_for()
+{
     let bench = Setup::new().open().await;
     let agent = bench.ready("a").await;
     bench.call(PauseAgent { agent_id: agent.clone() }).await;
@@ -122,6 +131,7 @@ async fn a_turn_that_was_never_sent_is_not_waited_for() {
     assert!(bench.world.interrupts().is_empty());
 }
 
+/// S-074.
 #[tokio::test(start_paused = true)]
 async fn stopping_a_busy_agent_gives_its_task_back() {
     let (bench, agent, id) = running(Script::new()).await;
@@ -192,4 +202,116 @@ async fn start_and_cancel(bench: &Bench, task: &TaskId, agent: &AgentId) {
         })
         .await
         .unwrap();
+}
+
+fn cancel_all(id: &ObjectiveId) -> CancelObjective {
+    CancelObjective { objective_id: id.clone(), reason: Some("not needed".into()) }
+}
+
+/// S-139, S-140
+#[tokio::test(start_paused = true)]
+async fn cancelling_an_objective_ends_everything_that_has_not_ended() {
+    let bench = Setup::new()
+        .runtime(|runtime| {
+            runtime.turn(|turn| {
+                if turn.instruction.contains("Do runs") {
+                    Script::new().interrupted_after(secs(4))
+                } else {
+                    Script::new().answer("done")
+                }
+            })
+        })
+        .open()
+        .await;
+    let agent = bench.ready("a").await;
+    let absent =
+        TaskSpec { assigned_agent_id: Some(bench.agent("absent").await), ..spec("ready", &[]) };
+    let plan = vec![
+        spec("completed", &[]),
+        spec("blocked", &["completed"]),
+        spec("runs", &["completed"]),
+        absent,
+        spec("created", &["ready"]),
+    ];
+    let objective = bench.objective(plan).await;
+    let ids: Vec<_> = objective.tasks.iter().map(|task| task.task_id.clone()).collect();
+    bench.until_task(&ids[0], TaskStatus::Blocked).await;
+    let accept = ApproveTask { task_id: ids[0].clone(), execution_id: None, reason: None };
+    bench.call(accept).await;
+    bench.until_task(&ids[1], TaskStatus::Blocked).await;
+    bench.until_turns(3).await;
+    bench.until_task(&ids[2], TaskStatus::Running).await;
+
+    let cancelled = bench.call(cancel_all(&objective.objective_id)).await.objective;
+    assert_eq!(cancelled.status, ObjectiveStatus::Cancelled);
+    assert!(cancelled.ended_at.is_some());
+    assert_eq!(cancelled.flow.generation, 1, "S-141: also where nothing was paused");
+    assert_eq!(cancelled.tasks[0].status, TaskStatus::Completed, "what was done stays done");
+    for task in &cancelled.tasks[1..] {
+        assert_eq!(task.status, TaskStatus::Cancelled, "{}", task.key);
+        assert_eq!(task.failure.as_ref().unwrap().cause, "task.cancelled", "{}", task.key);
+        let decision = task.decisions.last().unwrap();
+        assert_eq!(decision.decision, DecisionKind::Cancelled, "{}", task.key);
+        assert_eq!(decision.reason.as_deref(), Some("not needed"), "{}", task.key);
+    }
+    assert_eq!(cancelled.tasks[2].attempts[0].status, AttemptStatus::Cancelled);
+    bench.until_agent(&agent, AgentStatus::Ready).await;
+    assert_eq!(bench.world.interrupts().len(), 1);
+}
+
+/// S-140
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_does_not_let_go_of_a_cancelled_objective_is_stopped_after_thirty_seconds() {
+    let (bench, agent, id) = running(Script::new().deaf()).await;
+    let objective = bench.task(&id).await.objective_id;
+    let began = tokio::time::Instant::now();
+    bench.call(cancel_all(&objective)).await;
+    bench.until_agent(&agent, AgentStatus::Stopped).await;
+    let took = began.elapsed();
+    assert!(took >= secs(30) && took < secs(32), "{took:?}");
+    assert!(bench.world.processes().is_empty());
+}
+
+/// S-139, S-149
+#[tokio::test(start_paused = true)]
+async fn cancelling_an_objective_ends_its_verifications_also_during_a_pause() {
+    let bench = Setup::new().host(|host| host.verify(|_| Verdict::Never)).open().await;
+    bench.ready("a").await;
+    let objective = bench.objective(vec![spec("x", &[])]).await;
+    let (objective_id, id) = (objective.objective_id, objective.tasks[0].task_id.clone());
+    bench.until_task(&id, TaskStatus::Verifying).await;
+    let (policy, reason) = (PausePolicy::Interrupt, None);
+    bench.call(PauseObjective { objective_id: objective_id.clone(), policy, reason }).await;
+    let cancelled = bench.call(cancel_all(&objective_id)).await.objective;
+    assert_eq!(cancelled.tasks[0].status, TaskStatus::Cancelled);
+    bench.until("the end", async || bench.task(&id).await.attempts[0].ended_at).await;
+    let attempt = bench.task(&id).await.attempts.remove(0);
+    assert_eq!(attempt.verification.unwrap().status, VerificationStatus::Cancelled, "H-27");
+    assert_eq!(bench.world.processes().len(), 1, "only the session lives");
+}
+
+/// S-141
+#[tokio::test(start_paused = true)]
+async fn cancelling_an_objective_ends_its_pause_with_one_generation() {
+    let bench = Setup::new().open().await;
+    let objective_id = bench.objective(vec![spec("x", &[]), spec("y", &["x"])]).await.objective_id;
+    let (policy, reason) = (PausePolicy::Drain, None);
+    bench.call(PauseObjective { objective_id: objective_id.clone(), policy, reason }).await;
+    let flow = bench.call(cancel_all(&objective_id)).await.objective.flow;
+    assert_eq!((flow.state, flow.policy, flow.generation), (FlowStateView::Running, None, 2));
+    assert_eq!(flow.changed_by, "user");
+}
+
+/// S-142
+#[tokio::test(start_paused = true)]
+async fn cancelling_an_objective_with_nothing_left_changes_nothing() {
+    let bench = Setup::new().host(|host| host).open().await;
+    bench.ready("a").await;
+    let objective = bench.objective(vec![spec("x", &[])]).await;
+    bench.until_task(&objective.tasks[0].task_id, TaskStatus::Completed).await;
+    let (before, seen) =
+        (bench.listed(&objective.objective_id).await, bench.cortex.newest_event().unwrap());
+    assert_eq!(bench.call(cancel_all(&objective.objective_id)).await.objective, before);
+    assert_eq!(before.status, ObjectiveStatus::Completed);
+    assert_eq!(bench.cortex.newest_event().unwrap(), seen);
 }

@@ -2,24 +2,31 @@
 
 use std::collections::BTreeSet;
 
+use crate::bench::{Bench, SCRIPTED, Setup, new_agent, pass, secs, spec};
+use crate::proposals as proposed;
 use cortex_lib::api::operator::PauseAgent;
 use cortex_lib::api::tool::{
-    ApproveTask, CancelTask, CreateAgent, CreateObjective, GetAgentStatus, GetTaskStatus,
-    IntegrateTask, InterruptAgent, ListAgents, ListProjects, PollAgentEvents, RetryTask,
-    SendMessage, StartAgent, StopAgent, UpdateAgent,
+    AckMessage, ApproveTask, CancelObjective, CancelTask, CreateAgent, CreateObjective,
+    GetAgentStatus, GetTaskStatus, IntegrateTask, InterruptAgent, ListAgents, ListProjects,
+    ListProposals, ListTasks, PauseObjective, PollAgentEvents, PostMessage, ReadMessages,
+    ReassignTask, ResumeObjective, RetryTask, SendMessage, StartAgent, StopAgent, UpdateAgent,
 };
-use cortex_lib::api::{Command, TOOLS};
+use cortex_lib::api::view::ObjectiveView;
+use cortex_lib::api::{Command, Cx, TOOLS};
 use cortex_lib::domain::agent::{AgentState, AgentStatus, Interaction, Role, Wanted};
 use cortex_lib::domain::capability::Capability;
+use cortex_lib::domain::message::{Addressee, Channel, Purpose};
+use cortex_lib::domain::objective::PausePolicy;
 use cortex_lib::domain::plan::{Requirement, TaskSpec};
+use cortex_lib::domain::proposed::ProposedPlan;
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::domain::usage::Usage;
 use cortex_lib::error::{Code, Error};
-use cortex_lib::ids::{AgentId, ProjectId, RuntimeId, TaskId};
+use cortex_lib::ids::{
+    AgentId, AttemptId, MessageId, ObjectiveId, ProjectId, ProposalId, RuntimeId, TaskId,
+};
 use cortex_lib::port::{GitFate, Opening, Script, ScriptedRuntime};
 use cortex_lib::store::Agent;
-
-use crate::bench::{Bench, SCRIPTED, Setup, new_agent, secs, spec};
 
 /// Codes that a driver may answer a start with.
 const START: [Code; 7] = [
@@ -49,7 +56,12 @@ struct Met {
 
 impl Met {
     async fn meet<C: Command<Output: std::fmt::Debug>>(&mut self, call: C, code: Code) {
-        let error = self.bench.cx.call(call).await.unwrap_err();
+        let user = self.bench.cx.clone();
+        self.meet_as(&user, call, code).await;
+    }
+
+    async fn meet_as<C: Command<Output: std::fmt::Debug>>(&mut self, cx: &Cx, call: C, code: Code) {
+        let error = cx.call(call).await.unwrap_err();
         assert_eq!(error.code(), code, "{}: {error}", C::NAME);
         self.codes.insert((C::NAME, code));
     }
@@ -122,6 +134,7 @@ fn obedient(runtime: ScriptedRuntime) -> ScriptedRuntime {
         })
 }
 
+/// S-068, S-071, S-235.
 #[tokio::test(start_paused = true)]
 async fn every_declared_code_can_be_met() {
     let plain = ScriptedRuntime::new("plain").capabilities([Capability::StructuredSession]);
@@ -135,7 +148,12 @@ async fn every_declared_code_can_be_met() {
     turns(&mut met).await;
     tasks(&mut met).await;
     integrations(&mut met).await;
+    proposals(&mut met).await;
+    flows(&mut met).await;
+    moves(&mut met).await;
+    messages(&mut met).await;
 
+    met.codes.extend(crate::planning::met().await);
     let declared: BTreeSet<_> =
         TOOLS.iter().flat_map(|tool| tool.errors.iter().map(|code| (tool.name, *code))).collect();
     let missing: Vec<_> = declared.difference(&met.codes).collect();
@@ -315,4 +333,121 @@ async fn integrations(met: &mut Met) {
     world.disown_worktree(&worktree);
     met.meet(integrate(&id), Code::WorkspaceUnowned).await;
     met.bench.call(StopAgent { agent_id: writer }).await;
+}
+
+async fn proposals(met: &mut Met) {
+    use proposed::{approve, edit, one_task, plan, propose, propose_anyway, reject, task};
+
+    let nowhere = ListProposals { project_id: Some(ProjectId::new("nowhere")), state: None };
+    met.meet(nowhere, Code::ProjectNotFound).await;
+    let (none, waits) = (ProposalId::new("none"), propose(&met.bench, "p").await);
+    met.meet(edit(&none, plan("q")), Code::ProposalNotFound).await;
+    met.meet(approve(&none), Code::ProposalNotFound).await;
+    met.meet(reject(&none), Code::ProposalNotFound).await;
+    for (tasks, code) in [
+        (vec![task("X", &[])], Code::InvalidObjective),
+        (vec![task("x", &["z"])], Code::TaskUnknownDependency),
+        (vec![task("x", &["y"]), task("y", &["x"])], Code::TaskDependencyCycle),
+    ] {
+        let broken = ProposedPlan { tasks, ..plan("p") };
+        met.meet(edit(&waits, broken.clone()), code).await;
+        let kept = propose_anyway(&met.bench, broken).await;
+        met.meet(approve(&kept), code).await;
+    }
+    let newest = met.bench.call(edit(&waits, one_task(task("x", &[])))).await.proposal.proposal_id;
+    met.meet(edit(&waits, plan("q")), Code::ProposalSuperseded).await;
+    met.meet(approve(&waits), Code::ProposalSuperseded).await;
+    met.meet(reject(&waits), Code::ProposalSuperseded).await;
+    met.bench.call(reject(&newest)).await;
+    met.meet(edit(&newest, plan("q")), Code::ProposalAlreadyDecided).await;
+    met.meet(approve(&newest), Code::ProposalAlreadyDecided).await;
+    met.meet(reject(&newest), Code::ProposalAlreadyDecided).await;
+
+    let gone = proposed::of_a_removed_project(&met.bench).await;
+    met.meet(edit(&gone, plan("q")), Code::ProjectNotFound).await;
+    met.meet(approve(&gone), Code::ProjectNotFound).await;
+}
+
+/// S-139, S-153
+async fn flows(met: &mut Met) {
+    let pause = |id: &ObjectiveId| PauseObjective {
+        objective_id: id.clone(),
+        policy: PausePolicy::Drain,
+        reason: None,
+    };
+    let none = ObjectiveId::new("none");
+    met.meet(pause(&none), Code::ObjectiveNotFound).await;
+    met.meet(ResumeObjective { objective_id: none.clone() }, Code::ObjectiveNotFound).await;
+    let cancel = CancelObjective { objective_id: none, reason: None };
+    met.meet(cancel, Code::ObjectiveNotFound).await;
+    let ended = met.bench.objective(vec![spec("x", &[])]).await.objective_id;
+    met.bench.call(CancelObjective { objective_id: ended.clone(), reason: None }).await;
+    met.meet(pause(&ended), Code::ObjectiveStateConflict).await;
+}
+
+/// S-164
+async fn moves(met: &mut Met) {
+    let reassign = |task: &TaskId, agent: &AgentId| ReassignTask {
+        task_id: task.clone(),
+        to_agent_id: Some(agent.clone()),
+        execution_id: None,
+        reason: None,
+    };
+    let worker = met.bench.agent("mover").await;
+    met.meet(reassign(&TaskId::new("none"), &worker), Code::TaskNotFound).await;
+    let id = met.bench.one_task(spec("x", &[])).await;
+    met.meet(reassign(&id, &AgentId::new("nobody")), Code::AgentNotFound).await;
+    let terminal = met.insert("screen", |agent| agent.interaction = Interaction::Terminal).await;
+    met.meet(reassign(&id, &terminal), Code::TaskAgentNotEligible).await;
+    met.bench.call(CancelTask { task_id: id.clone(), reason: None }).await;
+    met.meet(reassign(&id, &worker), Code::TaskStateConflict).await;
+}
+
+async fn messages(met: &mut Met) {
+    let project = Channel::Project(met.bench.project.clone());
+    let (ann, bob) = (met.bench.agent("ann").await, met.bench.agent("bob").await);
+    let to_bob = PostMessage::new(project.clone(), Addressee::Agent(bob.clone()), "hi");
+    let in_channel = |channel| PostMessage { channel, ..to_bob.clone() };
+    let for_reader = |to| PostMessage { to, ..to_bob.clone() };
+    let nowhere = Channel::Project(ProjectId::new("nowhere"));
+    met.meet(in_channel(nowhere), Code::ProjectNotFound).await;
+    let none = Channel::Objective(ObjectiveId::new("none"));
+    met.meet(in_channel(none), Code::ObjectiveNotFound).await;
+    let nobody = Addressee::Agent(AgentId::new("nobody"));
+    met.meet(for_reader(nobody), Code::AgentNotFound).await;
+    let never = Addressee::Attempt(AttemptId::new("never"));
+    met.meet(for_reader(never), Code::ExecutionNotFound).await;
+    let unwritten = MessageId::new("unwritten");
+    let reply = PostMessage { in_reply_to: Some(unwritten.clone()), ..to_bob.clone() };
+    met.meet(reply, Code::MessageNotFound).await;
+
+    let objectives = met.bench.call(ListTasks {}).await.objectives;
+    let first_attempt = |one: &ObjectiveView| {
+        let attempt = one.tasks.first()?.attempts.first()?;
+        Some((one.objective_id.clone(), attempt.execution_id.clone()))
+    };
+    let (objective, ended) = objectives.iter().rev().find_map(first_attempt).unwrap();
+    let objective = Channel::Objective(objective);
+    met.meet(in_channel(objective), Code::MessageOutOfScope).await;
+    let ended = Addressee::Attempt(ended);
+    met.meet(for_reader(ended), Code::MessageRecipientUnavailable).await;
+    let action = Some("cancel_task".to_owned());
+    let request = PostMessage { purpose: Purpose::Request { action }, ..to_bob.clone() };
+    met.meet(request, Code::MessageActionNotAllowed).await;
+
+    let as_ann = crate::messages::agent(&met.bench, &ann);
+    for _ in 0..32 {
+        as_ann.call(to_bob.clone()).await.unwrap();
+    }
+    met.meet(to_bob.clone(), Code::MessageInboxFull).await;
+    let to_cid = for_reader(Addressee::Agent(met.bench.agent("cid").await));
+    met.meet_as(&as_ann, to_cid.clone(), Code::MessageSenderLimit).await;
+
+    let nobody = ReadMessages { agent_id: Some(AgentId::new("nobody")), ..ReadMessages::default() };
+    met.meet(nobody, Code::AgentNotFound).await;
+    met.meet(AckMessage { message_id: unwritten }, Code::MessageNotFound).await;
+    let short = PostMessage { ttl_secs: 60, ..to_cid };
+    let message_id = met.bench.call(short).await.message.message_id;
+    pass(secs(60)).await;
+    met.meet(AckMessage { message_id }, Code::MessageExpired).await;
 }

@@ -16,6 +16,7 @@ async fn page(bench: &Bench, call: PollAgentEvents) -> AgentEvents {
     bench.call(call).await
 }
 
+/// S-076.
 #[tokio::test(start_paused = true)]
 async fn agent_events_tell_the_life_of_an_agent_and_its_turns_and_nothing_else() {
     let bench = Setup::new().open().await;
@@ -45,6 +46,7 @@ async fn agent_events_tell_the_life_of_an_agent_and_its_turns_and_nothing_else()
     assert_eq!((page.dropped, page.next_after), (0, bench.cortex.newest_event().unwrap()));
 }
 
+/// S-077.
 #[tokio::test(start_paused = true)]
 async fn pages_follow_each_other_without_a_gap() {
     let bench = Setup::new().open().await;
@@ -106,6 +108,7 @@ async fn a_poll_waits_for_the_first_event_and_no_longer() {
     assert!(began.elapsed() >= secs(4) && began.elapsed() < secs(5), "{:?}", began.elapsed());
 }
 
+/// S-078.
 #[tokio::test(start_paused = true)]
 async fn what_the_log_no_longer_holds_is_counted() {
     let bench = Setup::new().settings(|settings| settings.events.kept = 20).open().await;
@@ -124,4 +127,29 @@ async fn what_the_log_no_longer_holds_is_counted() {
     page.events.clear();
     // Created, started; per restart: stopping, stopped, starting, ready.
     assert_eq!(seen, 3 + 30 * 4, "H-40: nothing is lost uncounted");
+}
+
+/// S-079: also when the clock is set back between two lives.
+#[test]
+fn numbers_of_events_only_increase() {
+    let runtime = || {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_all().start_paused(true).build().unwrap()
+    };
+    let mut setup = Setup::new();
+    let (project, last) = runtime().block_on(async {
+        let bench = setup.open().await;
+        bench.agent("a").await;
+        let last = bench.cortex.newest_event().unwrap();
+        bench.cortex.shutdown().await.unwrap();
+        (bench.project.clone(), last)
+    });
+    setup.epoch -= 365 * 86_400_000;
+    runtime().block_on(async {
+        let bench = setup.reopen(&project).await;
+        bench.agent("b").await;
+        let events = bench.agent_events().await;
+        assert!(events.windows(2).all(|two| two[0].seq < two[1].seq));
+        assert!(events.last().unwrap().seq > last);
+    });
 }

@@ -131,7 +131,7 @@ async fn an_isolated_task_runs_in_a_second_session_while_the_agents_own_rests() 
     assert_eq!(task.workspace, Some(workspace));
 
     let [own, second] = &bench.world.openings()[..] else { panic!("two sessions") };
-    assert_eq!((&own.agent_id, &second.agent_id), (&agent, &agent));
+    assert_eq!([&own.agent_id, &second.agent_id], [&Some(agent.clone()), &Some(agent.clone())]);
     assert_eq!((&own.cwd, &second.cwd), (&setup.root(), &worktree_of(&attempt.execution_id)));
     assert_eq!((&own.model, &own.instructions), (&second.model, &second.instructions));
     assert_eq!(second.resume, None, "the instruction is the whole context");

@@ -18,7 +18,7 @@ use cortex_lib::store::{AttemptStatus, Fate, Faults, NoFaults};
 use crate::bench::{Bench, Setup, pass, secs, spec};
 
 /// One life of a core. When it is over without a farewell, everything in it stops on the spot.
-fn life<T>(work: impl Future<Output = T>) -> T {
+pub fn life<T>(work: impl Future<Output = T>) -> T {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.unwrap().block_on(work)

@@ -25,6 +25,7 @@ async fn refused(bench: &Bench, tasks: Vec<TaskSpec>) -> (Code, Vec<String>) {
     (error.code(), error.problems().iter().map(ToString::to_string).collect())
 }
 
+/// S-098.
 #[tokio::test(start_paused = true)]
 async fn a_plan_is_refused_with_every_field_that_is_wrong() {
     let bench = Setup::new().open().await;
@@ -61,6 +62,7 @@ async fn a_plan_is_refused_with_every_field_that_is_wrong() {
     assert_eq!(problems, ["tasks: depend on each other: x → y → x"]);
 }
 
+/// S-236.
 #[tokio::test(start_paused = true)]
 async fn a_pin_is_refused_when_its_agent_can_never_take_the_task() {
     let limited = ScriptedRuntime::new("limited").without(Capability::Skills);

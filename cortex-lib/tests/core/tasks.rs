@@ -3,6 +3,7 @@
 use cortex_lib::api::tool::{ApproveTask, ListProjects, ListTasks, RetryTask};
 use cortex_lib::domain::agent::AgentStatus;
 use cortex_lib::domain::attempt::Cause;
+use cortex_lib::domain::event::EventKind;
 use cortex_lib::domain::objective::ObjectiveStatus;
 use cortex_lib::domain::plan::TaskSpec;
 use cortex_lib::domain::task::{Evidence, TaskStatus};
@@ -12,6 +13,7 @@ use cortex_lib::error::Code;
 use cortex_lib::port::Script;
 use cortex_lib::store::{AttemptStatus, DecisionKind};
 use cortex_lib::time::Timestamp;
+use serde_json::json;
 
 use crate::bench::{EPOCH, SCRIPTED, Setup, pass, secs, spec};
 
@@ -19,6 +21,7 @@ fn key_of(instruction: &str) -> String {
     instruction.trim_start_matches("Do ").split('.').next().unwrap_or_default().to_owned()
 }
 
+/// S-091, S-093, S-094.
 #[tokio::test(start_paused = true)]
 async fn a_diamond_of_tasks_runs_in_order_and_passes_its_results_on() {
     let bench = Setup::new()
@@ -97,6 +100,7 @@ async fn a_failure_is_tried_again_after_a_growing_wait_and_tells_why() {
     assert!(listed[0].ended_at.is_some());
 }
 
+/// S-165, S-166.
 #[tokio::test(start_paused = true)]
 async fn a_result_without_verification_waits_for_a_person() {
     let bench = Setup::new().open().await;
@@ -111,6 +115,7 @@ async fn a_result_without_verification_waits_for_a_person() {
     assert_eq!((result.text.as_str(), result.evidence), ("done", Evidence::Approved));
 }
 
+/// S-167.
 #[tokio::test(start_paused = true)]
 async fn a_refused_turn_waits_for_a_person() {
     let bench = Setup::new()
@@ -126,6 +131,7 @@ async fn a_refused_turn_waits_for_a_person() {
     assert_eq!(error.code(), Code::TaskStateConflict, "S-167: there is no result to approve");
 }
 
+/// S-170, S-171.
 #[tokio::test(start_paused = true)]
 async fn after_a_retry_that_a_person_asked_for_a_failure_blocks() {
     let bench = Setup::new()
@@ -307,6 +313,12 @@ async fn unverified_results_complete_where_the_settings_say_so() {
     assert_eq!(task.result.unwrap().evidence, Evidence::None, "H-43");
     let decision = &task.decisions[0];
     assert_eq!((decision.decision, decision.by.as_str()), (DecisionKind::Approved, "automatic"));
+    let told = bench.told_after(0);
+    let told = told.iter().find(|event| event.kind == EventKind::TaskDecided).unwrap();
+    assert_eq!(
+        (&told.data["by"], &told.data["decision"]),
+        (&json!("automatic"), &json!("approved"))
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -324,4 +336,26 @@ async fn what_turns_use_is_added_up() {
     }
     let all = bench.see(&agent).await.usage;
     assert_eq!((all.input_tokens, all.output_tokens, all.cost_usd), (Some(14), None, Some(1.0)));
+}
+
+/// S-166
+#[tokio::test(start_paused = true)]
+async fn decisions_about_a_task_are_told() {
+    let bench = Setup::new().open().await;
+    bench.ready("a").await;
+    let id = bench.one_task(spec("x", &[])).await;
+    let execution_id =
+        Some(bench.until_task(&id, TaskStatus::Blocked).await.attempts.remove(0).execution_id);
+    let seen = bench.cortex.newest_event().unwrap();
+    let reason = Some("looks right".to_owned());
+    let approve = ApproveTask { task_id: id.clone(), execution_id: execution_id.clone(), reason };
+    bench.call(approve).await;
+    let told: Vec<_> = bench.told_after(seen);
+    let kinds: Vec<_> = told.iter().map(|event| event.kind).collect();
+    let wanted = [EventKind::TaskChanged, EventKind::TaskDecided, EventKind::ObjectiveEnded];
+    assert_eq!(kinds, wanted);
+    let data = &told[1].data;
+    assert_eq!((&data["task_id"], &data["decision"]), (&json!(id), &json!("approved")));
+    assert_eq!((&data["by"], &data["reason"]), (&json!("user"), &json!("looks right")));
+    assert_eq!(data["execution_id"], json!(execution_id));
 }

@@ -53,6 +53,7 @@ fn succeeded(turn_id: &TurnId, text: &str) -> SessionEvent {
     SessionEvent::TurnEnded(TurnEnd { turn_id: turn_id.clone(), outcome, usage: Usage::default() })
 }
 
+/// S-064, S-066.
 #[tokio::test(start_paused = true)]
 async fn a_message_starts_a_turn_whose_result_comes_as_an_event() {
     let (bench, agent) = with(Script::new().wait(secs(3)).answer("hi")).await;
@@ -71,6 +72,7 @@ async fn a_message_starts_a_turn_whose_result_comes_as_an_event() {
     assert_eq!(bench.world.turns()[0].instruction, "hello");
 }
 
+/// S-069.
 #[tokio::test(start_paused = true)]
 async fn an_interrupt_ends_the_turn_and_keeps_the_session() {
     let (bench, agent) = with(Script::new()).await;
@@ -102,6 +104,7 @@ async fn an_agent_that_does_not_hear_the_interrupt_is_stopped_in_time() {
     assert_eq!(ends(&bench).await[0].data["cause"], "interrupted");
 }
 
+/// S-065.
 #[tokio::test(start_paused = true)]
 async fn a_busy_agent_takes_no_message_and_no_interrupt() {
     let (bench, agent) = with(Script::new()).await;
@@ -155,6 +158,7 @@ async fn a_turn_of_a_paused_agent_goes_on() {
     assert_eq!(bench.status(&agent).await, AgentStatus::Paused);
 }
 
+/// S-073.
 #[tokio::test(start_paused = true)]
 async fn stopping_an_agent_ends_its_turn() {
     let (bench, agent) = with(Script::new()).await;

@@ -41,6 +41,7 @@ async fn a_result_that_does_not_hold_is_tried_again_with_the_output_that_says_wh
     assert!(instruction.contains("$ check\n2 tests failed"), "{instruction}");
 }
 
+/// S-165, S-166.
 #[tokio::test(start_paused = true)]
 async fn a_result_that_never_holds_waits_for_a_person_who_may_accept_it() {
     let bench = Setup::new().host(|host| failing(host, 9)).open().await;

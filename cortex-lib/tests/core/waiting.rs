@@ -38,6 +38,7 @@ fn pinned(key: &str, agent: &AgentId) -> TaskSpec {
     TaskSpec { assigned_agent_id: Some(agent.clone()), ..spec(key, &[]) }
 }
 
+/// S-093, S-095.
 #[tokio::test(start_paused = true)]
 async fn a_task_waits_for_its_dependencies() {
     let bench = Setup::new().open().await;
@@ -47,6 +48,7 @@ async fn a_task_waits_for_its_dependencies() {
     assert_eq!(waiting.dependencies.unwrap().task_ids, [tasks[0].task_id.clone()], "H-10");
 }
 
+/// S-092, S-095.
 #[tokio::test(start_paused = true)]
 async fn a_task_waits_for_an_agent_that_can_take_it() {
     let limited = ScriptedRuntime::new("limited").without(Capability::Skills);
@@ -102,6 +104,7 @@ async fn a_task_waits_for_the_end_of_a_direct_turn() {
     bench.until_task(&id, TaskStatus::Blocked).await;
 }
 
+/// S-092.
 #[tokio::test(start_paused = true)]
 async fn a_pinned_task_waits_for_its_agent_whatever_happens_to_it() {
     let limited = ScriptedRuntime::new("limited").without(Capability::Skills);

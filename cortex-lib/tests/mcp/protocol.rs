@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::Served;
 
+/// S-014, S-015, S-016.
 #[tokio::test]
 async fn every_version_is_spoken_and_an_unknown_one_answered_with_the_newest() {
     let served = Served::open().await;
@@ -41,13 +42,14 @@ async fn the_list_is_the_catalogue() {
             "annotations": {
                 "readOnlyHint": tool.effect == Effect::Reads,
                 "destructiveHint": false,
-                "idempotentHint": tool.effect != Effect::Writes,
+                "idempotentHint": matches!(tool.effect, Effect::Reads | Effect::WritesOnce),
             },
         });
         assert_eq!(*listed, expected);
     }
 }
 
+/// S-263.
 #[tokio::test]
 async fn the_user_sees_these_tools_in_this_order() {
     let served = Served::open().await;
@@ -65,6 +67,7 @@ async fn the_user_sees_these_tools_in_this_order() {
     insta::assert_json_snapshot!("list", tools.iter().map(hints).collect::<Vec<_>>());
 }
 
+/// S-029.
 #[tokio::test]
 async fn a_result_is_one_text_and_the_same_object() {
     let served = Served::open().await;
@@ -76,6 +79,7 @@ async fn a_result_is_one_text_and_the_same_object() {
     assert_eq!((text["type"].as_str(), &said), (Some("text"), &result["structuredContent"]));
 }
 
+/// S-030.
 #[tokio::test]
 async fn a_failure_is_an_error_object_in_the_same_form() {
     let served = Served::open().await;
@@ -91,6 +95,7 @@ async fn a_failure_is_an_error_object_in_the_same_form() {
     assert_eq!(serde_json::from_str::<Value>(text).unwrap(), result["structuredContent"]);
 }
 
+/// S-031.
 #[tokio::test]
 async fn wrong_arguments_are_named() {
     let served = Served::open().await;
@@ -108,6 +113,7 @@ async fn wrong_arguments_are_named() {
     }
 }
 
+/// S-033.
 #[tokio::test]
 async fn absent_and_null_arguments_are_none() {
     let served = Served::open().await;
@@ -119,6 +125,7 @@ async fn absent_and_null_arguments_are_none() {
     }
 }
 
+/// S-019.
 #[tokio::test]
 async fn what_no_tool_can_answer_is_an_error_of_the_protocol() {
     let served = Served::open().await;

@@ -142,24 +142,28 @@ async fn check(served: &Served, rows: Vec<Row>) {
     }
 }
 
+/// S-009, S-013, S-024, S-025.
 #[tokio::test]
 async fn only_requests_to_the_endpoint_from_this_machine_are_taken() {
     let served = Served::open().await;
     check(&served, places(&served)).await;
 }
 
+/// S-020.
 #[tokio::test]
 async fn only_who_has_the_credential_is_heard() {
     let served = Served::open().await;
     check(&served, credentials(&served)).await;
 }
 
+/// S-011, S-012, S-017, S-018.
 #[tokio::test]
 async fn only_one_whole_message_is_taken() {
     let served = Served::open().await;
     check(&served, bodies(&served)).await;
 }
 
+/// S-021, S-022, S-027, S-028.
 #[tokio::test]
 async fn a_missing_credential_is_challenged_and_a_wrong_one_named() {
     let served = Served::open().await;
@@ -190,6 +194,7 @@ async fn what_the_endpoint_is_may_be_asked_without_a_credential() {
     }
 }
 
+/// S-013.
 #[tokio::test]
 async fn the_allowed_method_is_named() {
     let served = Served::open().await;

@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 
 use crate::{PING, Served, http};
 
+/// S-004.
 #[tokio::test]
 async fn a_taken_port_is_named() {
     let served = Served::open().await;
@@ -41,6 +42,7 @@ async fn a_rotated_token_ends_the_old_one_at_once() {
     assert_eq!(served.send(renewed).await.status, 200);
 }
 
+/// S-026, S-028.
 #[tokio::test]
 async fn a_stopped_core_is_told_before_the_credential_is_asked_for() {
     let served = Served::open().await;
@@ -53,6 +55,7 @@ async fn a_stopped_core_is_told_before_the_credential_is_asked_for() {
     assert_eq!(answer.json()["error"]["kind"], "state_conflict");
 }
 
+/// S-026.
 #[tokio::test]
 async fn more_connections_than_slots_are_told_so() {
     let served = Served::open().await;
@@ -112,6 +115,7 @@ async fn a_head_that_does_not_come_is_not_waited_for() {
     assert_eq!(stream.read_to_end(&mut Vec::new()).await.unwrap(), 0);
 }
 
+/// S-007.
 #[test]
 fn the_endpoint_is_on_unless_it_is_switched_off() {
     let default: McpSettings = serde_json::from_str("{}").unwrap();

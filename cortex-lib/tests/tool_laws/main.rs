@@ -189,6 +189,7 @@ fn invents_no_null(command: &CommandDef, args: &Value, written: &Value) {
     }
 }
 
+/// S-032, S-097.
 #[test]
 fn the_tables_keep_the_laws() {
     assert_eq!(breaches(Catalogue::CORTEX), [""; 0]);

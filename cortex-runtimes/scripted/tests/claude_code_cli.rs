@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
+/// S-005: without a login, without tokens, and where there is no network at all.
 fn main() -> ExitCode {
     if cli::require(cli::claude_code()).is_none() {
         return ExitCode::SUCCESS;

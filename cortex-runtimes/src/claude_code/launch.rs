@@ -81,7 +81,8 @@ pub(super) fn offered(spec: &SessionSpec) -> Option<BTreeSet<String>> {
         (Role::Worker, true) => &READING_TOOLS,
         (Role::Orchestrator, _) => &[],
     };
-    Some(tools.iter().copied().chain([MCP_TOOLS]).map(str::to_owned).collect())
+    let of_cortex = spec.mcp.as_ref().map(|_| MCP_TOOLS);
+    Some(tools.iter().copied().chain(of_cortex).map(str::to_owned).collect())
 }
 
 /// The program of a session. `native` is the name of the conversation: a new one, or the one to resume.
@@ -168,7 +169,11 @@ fn arguments(config: &ClaudeCodeConfig, spec: &SessionSpec, native: &str) -> Vec
     match (spec.role, spec.read_only) {
         (Role::Worker, false) => {}
         (Role::Worker, true) => {
+            // Not the plan mode of the CLI: that only asks before it writes. These tools are all there are.
             argv.extend(["--tools".into(), READING_TOOLS.join(",").into()]);
+            if spec.resume.is_none() {
+                argv.push("--no-session-persistence".into());
+            }
         }
         (Role::Orchestrator, _) => argv.extend(["--tools".into(), "".into()]),
     }
@@ -265,7 +270,7 @@ mod tests {
     fn spec(scratch: &Path) -> SessionSpec {
         SessionSpec {
             session_id: SessionId::new("s1"),
-            agent_id: AgentId::new("a1"),
+            agent_id: Some(AgentId::new("a1")),
             role: Role::Worker,
             cwd: "/p".into(),
             scratch: scratch.to_owned(),
@@ -357,6 +362,9 @@ mod tests {
         spec.read_only = true;
         let argv = arguments(&config(&[]), &spec, "n1");
         assert_eq!(after(&argv, "--tools").as_deref(), Some("Glob,Grep,Read"));
+        assert!(argv.iter().any(|argument| argument == "--no-session-persistence"));
+        let reading = ["Glob", "Grep", "Read"].map(str::to_owned);
+        assert_eq!(offered(&spec), Some(BTreeSet::from(reading)), "no MCP either");
         spec.role = Role::Orchestrator;
         assert_eq!(after(&arguments(&config(&[]), &spec, "n1"), "--tools").as_deref(), Some(""));
     }

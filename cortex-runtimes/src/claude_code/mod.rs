@@ -120,12 +120,13 @@ impl Runtime for ClaudeCode {
             env: Arc::clone(&self.env),
         });
         match handshake(&session, &spec).await {
-            Ok(version) => {
+            Ok(Ready { version, model }) => {
                 let facts = SessionFacts {
                     native_session_id: Some(native),
                     pid: Some(pid),
                     resumed: spec.resume.is_some(),
                     version,
+                    model,
                 };
                 Ok(Opened { session: Arc::new(session), events, facts })
             }
@@ -137,8 +138,15 @@ impl Runtime for ClaudeCode {
     }
 }
 
-/// Makes sure that the session can be used. Returns the version that runs.
-async fn handshake(session: &ClaudeSession, spec: &SessionSpec) -> Result<Option<String>> {
+/// What the CLI says about itself before its first turn.
+struct Ready {
+    version: Option<String>,
+    /// The model by its full name.
+    model: Option<String>,
+}
+
+/// Makes sure that the session can be used.
+async fn handshake(session: &ClaudeSession, spec: &SessionSpec) -> Result<Ready> {
     // The instructions are not an argument: those are bounded, and anybody on the machine can read them.
     let initialize = match &spec.instructions {
         Some(instructions) => {
@@ -151,13 +159,16 @@ async fn handshake(session: &ClaudeSession, spec: &SessionSpec) -> Result<Option
         let error = Error::new(Code::RuntimeNotLoggedIn, "Claude Code is not logged in");
         return Err(error.remedy(probe::LOG_IN));
     }
-    must_ask(session).await?;
+    let settings: Value = ask(session, &json!({"subtype": "get_settings"})).await?;
+    must_ask(&settings)?;
     let version: Value = ask(session, &json!({"subtype": "get_binary_version"})).await?;
     if spec.mcp.is_some() {
         connected(session).await?;
     }
     session.live().await.map_err(|error| start_error(&error))?;
-    Ok(version.get("version").and_then(Value::as_str).map(str::to_owned))
+    let text =
+        |value: &Value, path: &str| value.pointer(path).and_then(Value::as_str).map(str::to_owned);
+    Ok(Ready { version: text(&version, "/version"), model: text(&settings, "/applied/model") })
 }
 
 /// Asks the CLI and reads what is known of the answer.
@@ -177,8 +188,7 @@ async fn ask<T: serde::de::DeserializeOwned>(
 
 /// Settings of the machine, which an administrator may put down, can let tools run without a question. Then the person's rules
 /// in Cortex would not hold, so the session does not start.
-async fn must_ask(session: &ClaudeSession) -> Result<()> {
-    let settings: Value = ask(session, &json!({"subtype": "get_settings"})).await?;
+fn must_ask(settings: &Value) -> Result<()> {
     let permissions = settings.pointer("/effective/permissions");
     let field = |name: &str| permissions.and_then(|permissions| permissions.get(name));
     let allowed = field("allow").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty());

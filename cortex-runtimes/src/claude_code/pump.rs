@@ -543,7 +543,7 @@ impl Pump {
         if self.closing.is_some() {
             return "the session was closed".to_owned();
         }
-        let told = self.tail.text();
+        let told = self.tail.redacted();
         let told = one_line(&told, SHOWN_CHARS_MAX);
         let told = if told.is_empty() { told } else { format!(": {told}") };
         match (why, exit) {

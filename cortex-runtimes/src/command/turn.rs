@@ -81,7 +81,7 @@ impl Run {
         if exit.is_success() {
             return TurnOutcome::Succeeded { text: printed.into_text() };
         }
-        let (name, errors) = (&self.config.name, errors.text());
+        let (name, errors) = (&self.config.name, errors.redacted());
         let errors = match errors.trim() {
             "" => "it printed no error",
             errors => errors,
@@ -102,8 +102,10 @@ impl Run {
         }
         program = program
             .env("CORTEX_SESSION_ID", spec.session_id.as_str())
-            .env("CORTEX_AGENT_ID", spec.agent_id.as_str())
             .env("CORTEX_INSTRUCTION_FILE", spec.scratch.join(INSTRUCTION_FILE));
+        if let Some(agent_id) = &spec.agent_id {
+            program = program.env("CORTEX_AGENT_ID", agent_id.as_str());
+        }
         if let Some(attempt_id) = &turn.attempt_id {
             program = program.env("CORTEX_ATTEMPT_ID", attempt_id.as_str());
         }

@@ -12,6 +12,8 @@ mod endpoint;
 #[cfg(target_os = "linux")]
 mod place;
 #[cfg(target_os = "linux")]
+mod planner;
+#[cfg(target_os = "linux")]
 mod sessions;
 #[cfg(target_os = "linux")]
 mod tools;
@@ -36,5 +38,5 @@ fn main() -> ExitCode {
     if let Some(ended) = offline::enter() {
         return ended;
     }
-    suite::run(&[sessions::all(), turns::all(), tools::all()].concat())
+    suite::run(&[sessions::all(), turns::all(), tools::all(), planner::all()].concat())
 }

@@ -65,12 +65,17 @@ impl Place {
         path
     }
 
+    /// What the driver is made of here.
+    pub(crate) fn runtime(&self) -> ClaudeCode {
+        ClaudeCode::new(self.config.clone())
+    }
+
     pub(crate) fn marker(&self) -> &str {
         self.marker.as_str()
     }
 
     pub(crate) async fn check(&self) -> HealthReport {
-        ClaudeCode::new(self.config.clone()).check().await
+        self.runtime().check().await
     }
 
     pub(crate) async fn open(&self) -> Live {
@@ -90,7 +95,7 @@ impl Place {
         fs_err::create_dir(&scratch).unwrap();
         let mut spec = SessionSpec {
             session_id: self.marker.clone(),
-            agent_id: AgentId::new("agent"),
+            agent_id: Some(AgentId::new("agent")),
             role: Role::Worker,
             cwd: self.home.project(),
             scratch,
@@ -101,8 +106,7 @@ impl Place {
             mcp: None,
         };
         change(&mut spec);
-        let runtime = ClaudeCode::new(self.config.clone());
-        let opened = timeout(PATIENCE, runtime.open(spec)).await.unwrap()?;
+        let opened = timeout(PATIENCE, self.runtime().open(spec)).await.unwrap()?;
         Ok(Live {
             session: opened.session,
             events: opened.events,

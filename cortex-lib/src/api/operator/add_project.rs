@@ -52,15 +52,27 @@ fn canonical(root: &Path) -> Result<PathBuf> {
     Ok(canonical)
 }
 
+/// Refuses a folder of Cortex itself: agents would write into the store that they are run by.
+fn check_outside(data_dir: &Path, root: &Path) -> Result<()> {
+    let data_dir = dunce::canonicalize(data_dir).unwrap_or_else(|_| data_dir.to_owned());
+    if !root.starts_with(&data_dir) {
+        return Ok(());
+    }
+    let message = format!("{} is in the data directory of Cortex", root.display());
+    Err(Error::new(Code::ProjectInvalidRoot, message).remedy("Give a folder outside of it."))
+}
+
 impl Command for AddProject {
     type Output = ProjectReply;
     const NAME: &'static str = "add_project";
     const ACCESS: Access = Access::USER;
     const EFFECT: Effect = Effect::Writes;
-    const ERRORS: &'static [Code] = &[Code::ProjectNameTaken, Code::ProjectInvalidRoot];
+    const ERRORS: &'static [Code] =
+        &[Code::ProjectNameTaken, Code::ProjectRootTaken, Code::ProjectInvalidRoot];
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let root = canonical(&self.root)?;
+        check_outside(cx.core().data_dir(), &root)?;
         let is_git = root.join(".git").exists();
         let project = cx.core().store().write(move |tx| {
             let project = Project {

@@ -9,7 +9,7 @@ use crate::api::{Access, Command, Effect, Granted};
 use crate::error::{Code, Result};
 use crate::ids::ProjectId;
 
-/// Remove a project with its agents. Refused while sessions live, objectives have not ended or worktrees of Cortex hold changes that were not integrated; its files are never touched.
+/// Remove a project with its agents. Its pending proposals are rejected. Refused while sessions live, objectives have not ended or worktrees of Cortex hold changes that were not integrated; its files are never touched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveProject {

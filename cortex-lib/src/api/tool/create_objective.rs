@@ -43,6 +43,7 @@ impl Command for CreateObjective {
             project_id: self.project_id,
             title: self.title,
             tasks: self.tasks,
+            proposal_id: None,
             by: "user".to_owned(),
         };
         let objective = cx

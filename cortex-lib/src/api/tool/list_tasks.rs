@@ -21,6 +21,8 @@ pub struct ListTasks {}
 pub struct ObjectiveList {
     /// The objectives.
     pub objectives: Vec<ObjectiveView>,
+    /// Ended objectives that are kept and not listed, because they are older than the newest 500.
+    pub objectives_kept: u64,
 }
 
 impl Command for ListTasks {
@@ -39,7 +41,11 @@ impl Command for ListTasks {
             let objectives = tx.objectives(cx.project_scope(), ENDED_OBJECTIVES_LISTED_MAX)?;
             let view =
                 |objective| ObjectiveView::of(objective, &waits, &settings, Detail::Listed, tx);
+            let ended = objectives.iter().filter(|objective| objective.ended_at.is_some()).count();
+            let ended = u64::try_from(ended).unwrap_or(u64::MAX);
+            let kept = tx.ended_objective_count(cx.project_scope())?;
             Ok(ObjectiveList {
+                objectives_kept: kept.saturating_sub(ended),
                 objectives: objectives.into_iter().map(view).collect::<Result<_>>()?,
             })
         })

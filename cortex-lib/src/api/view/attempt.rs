@@ -40,7 +40,7 @@ pub struct AttemptView {
     pub result: Option<AttemptResult>,
     /// What its turn used.
     pub usage: Option<Usage>,
-    /// How its result was verified.
+    /// How its result was verified; lists say it of the last attempt only.
     pub verification: Option<VerificationView>,
     /// Where it worked.
     pub workspace: Option<Workspace>,

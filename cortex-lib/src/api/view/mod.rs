@@ -2,14 +2,18 @@
 
 mod agent;
 mod attempt;
+mod message;
 mod objective;
 mod project;
+mod proposal;
 mod runtime;
 mod task;
 
 pub use agent::{AgentCurrent, AgentSession, AgentView};
 pub use attempt::{AttemptView, VerificationView};
-pub use objective::{FlowStateView, FlowView, ObjectiveView};
+pub use message::{MessageFrom, MessageFromKind, MessageView};
+pub use objective::{FlowStateView, FlowView, ObjectiveSource, ObjectiveView};
 pub use project::ProjectView;
+pub use proposal::{ProposalSourceView, ProposalView, ResolutionView, SourceKind};
 pub use runtime::{HealthView, RuntimeView};
 pub use task::{Detail, TaskView};

@@ -9,7 +9,7 @@ use super::task::{Detail, TaskView};
 use crate::domain::objective::{FlowState, ObjectiveStatus, PausePolicy, status};
 use crate::domain::waiting::Waiting;
 use crate::error::Result;
-use crate::ids::{ObjectiveId, ProjectId, TaskId};
+use crate::ids::{ObjectiveId, ProjectId, ProposalId, TaskId};
 use crate::settings::Settings;
 use crate::store::{Objective, ReadTx};
 use crate::time::Timestamp;
@@ -30,6 +30,9 @@ pub struct ObjectiveView {
     pub flow: FlowView,
     /// Its tasks in the order of their creation.
     pub tasks: Vec<TaskView>,
+    /// What it was made from, when that is a proposal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<ObjectiveSource>,
     /// Who created it.
     pub created_by: String,
     /// When it was created.
@@ -37,6 +40,14 @@ pub struct ObjectiveView {
     /// When its last task ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
+}
+
+/// What an objective was made from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ObjectiveSource {
+    /// The proposal that was approved. An old one may not be kept any more.
+    pub proposal_id: ProposalId,
 }
 
 /// Whether the tasks of an objective may start.
@@ -100,6 +111,7 @@ impl ObjectiveView {
                 changed_by: objective.changed_by,
             },
             tasks,
+            source: objective.proposal_id.map(|proposal_id| ObjectiveSource { proposal_id }),
             objective_id: objective.id,
             project_id: objective.project_id,
             title: objective.title,

@@ -107,6 +107,13 @@ impl TaskView {
                 tx.session(&attempt.session_id)?.and_then(|session| session.native_session_id);
             attempts.push(AttemptView::of(attempt, native, detail));
         }
+        if detail == Detail::Listed {
+            // How an earlier attempt was verified matters to nobody who looks over a list.
+            let last = attempts.iter().rposition(|attempt| attempt.verification.is_some());
+            for (at, attempt) in attempts.iter_mut().enumerate() {
+                attempt.verification.take_if(|_| Some(at) != last);
+            }
+        }
         let cut = |result: TaskResult| match detail {
             Detail::Full => result,
             Detail::Listed => {

@@ -12,7 +12,7 @@ use super::git::ScriptedGit;
 use super::wait;
 use super::world::{Asked, ScriptedWorld};
 use crate::domain::verification::CommandReport;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::ids::{AttemptId, SessionId};
 use crate::port::{Git, Host, VerificationOutcome, VerificationRequest, Verifier};
 
@@ -121,7 +121,10 @@ impl Host for ScriptedHost {
     }
 
     fn make_scratch(&self, session: &SessionId) -> Result<PathBuf> {
-        self.world.put_scratch(session);
+        if !self.world.put_scratch(session) {
+            let message = "no folder for a session can be made";
+            return Err(Error::new(Code::DataDirUnusable, message));
+        }
         Ok(Path::new("/scratch").join(session.as_str()))
     }
 

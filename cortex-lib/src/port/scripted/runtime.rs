@@ -112,6 +112,12 @@ impl ScriptedRuntime {
         self
     }
 
+    /// The model it takes when an agent names none. Default: it does not say.
+    pub fn default_model(mut self, model: impl Into<String>) -> Self {
+        self.info.default_model = Some(model.into());
+        self
+    }
+
     /// What a check finds. Default: healthy.
     pub fn health(mut self, report: HealthReport) -> Self {
         self.health = report;
@@ -156,6 +162,7 @@ impl Runtime for ScriptedRuntime {
             self.close_takes,
         );
         self.world.remember(spec.agent_id, &session);
+        let model = spec.model.or_else(|| self.info.default_model.clone());
         let facts = SessionFacts {
             native_session_id: self
                 .info
@@ -165,6 +172,7 @@ impl Runtime for ScriptedRuntime {
             pid: None,
             resumed,
             version: self.health.version.clone(),
+            model,
         };
         Ok(Opened { session: session as Arc<dyn Session>, events, facts })
     }

@@ -43,12 +43,13 @@ pub struct ScriptedWorld {
 struct Inner {
     life: u64,
     processes: BTreeSet<String>,
-    sessions: BTreeMap<SessionId, (AgentId, Weak<ScriptedSession>)>,
+    sessions: BTreeMap<SessionId, (Option<AgentId>, Weak<ScriptedSession>)>,
     scratch: BTreeSet<SessionId>,
     objects: BTreeSet<AttemptId>,
     gone: BTreeSet<PathBuf>,
     git: Repositories,
     git_fates: BTreeMap<&'static str, GitFate>,
+    no_scratch: bool,
     asked: Vec<Asked>,
     overlaps: Vec<TurnId>,
 }
@@ -143,7 +144,7 @@ impl ScriptedWorld {
             .sessions
             .iter()
             .rev()
-            .find(|(id, (owner, _))| owner == agent && lives(id))
+            .find(|(id, (owner, _))| owner.as_ref() == Some(agent) && lives(id))
             .map(|(id, _)| id.clone())
     }
 
@@ -205,8 +206,18 @@ impl ScriptedWorld {
         self.lock().objects.retain(|attempt| live.contains(attempt));
     }
 
-    pub(super) fn put_scratch(&self, session: &SessionId) {
-        self.lock().scratch.insert(session.clone());
+    /// Whether folders for sessions can be made. Default: they can.
+    pub fn allow_scratch(&self, allowed: bool) {
+        self.lock().no_scratch = !allowed;
+    }
+
+    /// Makes the folder of a session. Returns whether that is possible.
+    pub(super) fn put_scratch(&self, session: &SessionId) -> bool {
+        let mut inner = self.lock();
+        if !inner.no_scratch {
+            inner.scratch.insert(session.clone());
+        }
+        !inner.no_scratch
     }
 
     pub(super) fn remove_scratch(&self, session: &SessionId) {
@@ -220,7 +231,7 @@ impl ScriptedWorld {
         ended
     }
 
-    pub(super) fn remember(&self, agent: AgentId, session: &Arc<ScriptedSession>) {
+    pub(super) fn remember(&self, agent: Option<AgentId>, session: &Arc<ScriptedSession>) {
         let (id, weak) = (session.id().clone(), Arc::downgrade(session));
         self.lock().sessions.insert(id, (agent, weak));
     }

@@ -86,22 +86,54 @@ CREATE TABLE session (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX session_live ON session (agent_id) WHERE ended_at IS NULL;
 
+-- A session of the planner belongs to no agent. Its row is there exactly as long as something of it may live.
+CREATE TABLE planner_session (
+    session_id TEXT PRIMARY KEY,
+    project_id TEXT NOT NULL REFERENCES project (project_id),
+    runtime_id TEXT NOT NULL,
+    started_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE turn (
     turn_id    TEXT PRIMARY KEY,
     agent_id   TEXT NOT NULL REFERENCES agent (agent_id),
     session_id TEXT NOT NULL REFERENCES session (session_id),
     text       TEXT NOT NULL,
-    state      TEXT NOT NULL CHECK (state IN ('"sending"', '"running"', '"interrupting"', '"over"')),
+    state      TEXT NOT NULL CHECK (state IN ('"sending"', '"running"', '"interrupting"', '"stalled"', '"over"')),
     failure    TEXT,
     started_at INTEGER NOT NULL,
     ended_at   INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX turn_live ON turn (session_id) WHERE ended_at IS NULL;
 
+-- One revision of a proposed plan. Revisions of one plan share the id of their first, and all but the newest are
+-- superseded. `nth` is the order in which they came, `decided` the order of approvals and rejections: a clock
+-- that is set back changes neither.
+CREATE TABLE proposal (
+    nth         INTEGER PRIMARY KEY,
+    proposal_id TEXT NOT NULL UNIQUE,
+    first_id    TEXT NOT NULL,
+    revision    INTEGER NOT NULL,
+    project_id  TEXT NOT NULL REFERENCES project (project_id),
+    goal        TEXT NOT NULL,
+    source      TEXT NOT NULL,
+    previous    TEXT,
+    plan        TEXT NOT NULL,
+    state       TEXT NOT NULL,
+    status      TEXT NOT NULL CHECK (status IN ('pending', 'superseded', 'approved', 'rejected')),
+    resolution  TEXT,
+    created_at  INTEGER NOT NULL,
+    decided     INTEGER UNIQUE,
+    UNIQUE (first_id, revision)
+) STRICT;
+CREATE INDEX proposal_pending ON proposal (project_id) WHERE status = 'pending';
+
 CREATE TABLE objective (
     objective_id TEXT PRIMARY KEY,
     project_id   TEXT NOT NULL REFERENCES project (project_id),
     title        TEXT NOT NULL,
+    -- The proposal that it was made from. It may be gone: old ones are not kept.
+    proposal_id  TEXT,
     flow         TEXT NOT NULL,
     generation   INTEGER NOT NULL,
     changed_at   INTEGER NOT NULL,
@@ -178,6 +210,40 @@ CREATE TABLE workspace (
 CREATE INDEX workspace_owed ON workspace (attempt_id) WHERE owed = 1;
 CREATE INDEX workspace_task ON workspace (task_id) WHERE ended_at IS NULL;
 CREATE INDEX workspace_project ON workspace (project_id) WHERE ended_at IS NULL;
+
+-- A message of the bus. One that waits at its expires_at has expired, whether or not its row says so yet.
+CREATE TABLE message (
+    -- The order of the bus. The newest row is never removed, so numbers never come twice.
+    sequence        INTEGER PRIMARY KEY,
+    message_id      TEXT NOT NULL UNIQUE,
+    project_id      TEXT NOT NULL REFERENCES project (project_id),
+    -- The channel; without it: the project's.
+    objective_id    TEXT REFERENCES objective (objective_id),
+    -- Without it: the user.
+    from_agent_id   TEXT REFERENCES agent (agent_id),
+    -- Whose inbox it waits in. For an attempt: the agent that runs it.
+    reader_id       TEXT NOT NULL REFERENCES agent (agent_id),
+    to_execution_id TEXT REFERENCES attempt (attempt_id),
+    kind            TEXT NOT NULL CHECK (kind IN ('note', 'request', 'reply')),
+    action          TEXT CHECK (action IS NULL OR kind = 'request'),
+    in_reply_to     TEXT,
+    status          TEXT NOT NULL CHECK (status IN ('WAITING', 'ACKED', 'EXPIRED')),
+    ttl_secs        INTEGER NOT NULL,
+    -- Taken away when its time is over.
+    idempotency_key TEXT,
+    created_at      INTEGER NOT NULL,
+    expires_at      INTEGER NOT NULL,
+    acked_at        INTEGER,
+    body            TEXT NOT NULL
+) STRICT;
+-- Inboxes and both quotas.
+CREATE INDEX message_inbox ON message (reader_id, sequence) WHERE status = 'WAITING';
+CREATE INDEX message_sent ON message (from_agent_id) WHERE status = 'WAITING';
+CREATE INDEX message_waiting ON message (sequence) WHERE status = 'WAITING';
+CREATE INDEX message_key ON message (idempotency_key) WHERE idempotency_key IS NOT NULL;
+-- What time alone changes, and what may be forgotten.
+CREATE INDEX message_due ON message (expires_at) WHERE status = 'WAITING' OR idempotency_key IS NOT NULL;
+CREATE INDEX message_settled ON message (sequence) WHERE status <> 'WAITING' AND idempotency_key IS NULL;
 
 -- What is due by time alone. A row goes with the state that set it.
 CREATE TABLE timer (

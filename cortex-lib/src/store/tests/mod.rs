@@ -36,6 +36,7 @@ struct TestEnv {
     wall: AtomicI64,
     monotonic: AtomicU64,
     next: AtomicU64,
+    minted: AtomicU64,
 }
 
 /// 2026-09-21T14:13:20Z.
@@ -43,7 +44,7 @@ const EPOCH: i64 = 1_790_000_000_000;
 
 impl TestEnv {
     fn at(wall: i64) -> Arc<Self> {
-        Arc::new(Self { wall: wall.into(), monotonic: 0.into(), next: 0.into() })
+        Arc::new(Self { wall: wall.into(), monotonic: 0.into(), next: 0.into(), minted: 0.into() })
     }
 }
 
@@ -60,6 +61,10 @@ impl Env for TestEnv {
         for byte in bytes {
             *byte = self.next.fetch_add(1, Ordering::Relaxed).to_le_bytes()[0];
         }
+    }
+
+    fn minted(&self) -> &AtomicU64 {
+        &self.minted
     }
 }
 

@@ -1,9 +1,17 @@
-//! Values that must not be seen: they have no `Debug` of their own and never reach a log.
+//! What must not be seen: credentials of ours have no `Debug` and never reach a log, and what looks like one
+//! in a text of others is taken out before it is stored or shown.
+
+mod assigned;
+mod pem;
+mod redact;
+mod shapes;
 
 use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
+
+pub use self::redact::{LineRedactor, REDACTED, redact, redact_json};
 
 /// A credential. It prints as `[secret]`; [`expose`](Self::expose) is the only way to its text.
 #[derive(Clone, PartialEq, Eq)]

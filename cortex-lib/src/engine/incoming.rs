@@ -1,0 +1,92 @@
+//! What runtimes, their programs and verification commands say, without the secrets in it.
+//!
+//! Everything that comes from outside comes through here before anything else is done with it, so what is stored,
+//! told, shown or logged later is clean already, however it is cut. The arguments of a tool request
+//! stay as they came, because rules decide by them; what is kept of them goes through `emit`.
+
+use super::wake::Done;
+use crate::error::Error;
+use crate::port::{HealthReport, OutputKind, SessionEvent, TurnOutcome, VerificationOutcome};
+use crate::secret::{LineRedactor, redact};
+
+/// What comes out of one session.
+#[derive(Debug, Default)]
+pub(super) struct Incoming {
+    said: LineRedactor,
+    printed: LineRedactor,
+}
+
+impl Incoming {
+    /// What happened, without secrets.
+    pub(super) fn event(&mut self, mut event: SessionEvent) -> SessionEvent {
+        match &mut event {
+            SessionEvent::Output { kind, text, .. } => {
+                let lines = match kind {
+                    OutputKind::Stderr => &mut self.printed,
+                    OutputKind::Text | OutputKind::Thinking | OutputKind::Tool => &mut self.said,
+                };
+                *text = lines.next(text);
+            }
+            SessionEvent::ToolRequest(request) => clean(&mut request.summary),
+            SessionEvent::TurnEnded(end) => match &mut end.outcome {
+                TurnOutcome::Succeeded { text } => clean(text),
+                TurnOutcome::Failed(failure) => clean(&mut failure.message),
+                TurnOutcome::Interrupted => {}
+            },
+            SessionEvent::Ended { message } => clean(message),
+            SessionEvent::Active
+            | SessionEvent::ToolRequestWithdrawn { .. }
+            | SessionEvent::NativeSession { .. } => {}
+        }
+        event
+    }
+}
+
+/// What came of a job, without secrets.
+pub(super) fn done(done: Done) -> Done {
+    match done {
+        Done::Opened(opened) => Done::Opened(opened.map_err(error)),
+        Done::Sent(sent) => Done::Sent(sent.map_err(error)),
+        Done::Interrupted(interrupted) => Done::Interrupted(interrupted.map_err(error)),
+        Done::Prepared(prepared) => Done::Prepared(prepared.map_err(error)),
+        Done::Gathered(files) => Done::Gathered(files.map_err(error)),
+        Done::Workspace(done) => Done::Workspace(done.map_err(error)),
+        Done::Squashed(left) => Done::Squashed(left.map_err(error)),
+        Done::Verified(outcome) => Done::Verified(verified(outcome)),
+        Done::Closed | Done::NeverSent | Done::HeldBack | Done::Cancelled => done,
+    }
+}
+
+/// What a check of a runtime found, without secrets.
+pub(super) fn report(mut report: HealthReport) -> HealthReport {
+    let HealthReport { version, message, remediation, .. } = &mut report;
+    [version, message, remediation].into_iter().flatten().for_each(clean);
+    report
+}
+
+/// A failure, without secrets: it may quote what a program printed.
+pub(super) fn error(error: Error) -> Error {
+    error.with_texts(|text| redact(text).into_owned())
+}
+
+fn verified(mut outcome: VerificationOutcome) -> VerificationOutcome {
+    let (commands, message) = match &mut outcome {
+        VerificationOutcome::Passed { commands } => (commands, None),
+        VerificationOutcome::Failed { commands, message }
+        | VerificationOutcome::Unavailable { commands, message } => (commands, Some(message)),
+    };
+    for ran in commands {
+        clean(&mut ran.output);
+        ran.argv.iter_mut().for_each(clean);
+    }
+    if let Some(message) = message {
+        clean(message);
+    }
+    outcome
+}
+
+fn clean(text: &mut String) {
+    if let std::borrow::Cow::Owned(redacted) = redact(text) {
+        *text = redacted;
+    }
+}
