@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use cortex_lib::api::tool::{
-    ApproveTask, CancelTask, CreateObjective, RetryTask, SendMessage, StopAgent,
+    ApproveTask, CancelTask, CreateObjective, RetryTask, SendMessage, StartAgent, StopAgent,
 };
 use cortex_lib::api::view::TaskView;
 use cortex_lib::domain::agent::AgentStatus;
@@ -44,7 +44,7 @@ pub fn writing(runtime: ScriptedRuntime) -> ScriptedRuntime {
 }
 
 /// Every turn writes `x.txt` and goes on for ever.
-fn endless(runtime: ScriptedRuntime) -> ScriptedRuntime {
+pub fn endless(runtime: ScriptedRuntime) -> ScriptedRuntime {
     runtime.turn(|_| Script::new().write("x.txt", "half"))
 }
 
@@ -52,22 +52,22 @@ pub fn reference_of(id: &AttemptId) -> String {
     format!("refs/cortex/attempts/{id}")
 }
 
-fn branch_of(id: &TaskId) -> String {
+pub fn branch_of(id: &TaskId) -> String {
     format!("refs/heads/cortex/{id}")
 }
 
-fn worktree_of(id: &AttemptId) -> PathBuf {
+pub fn worktree_of(id: &AttemptId) -> PathBuf {
     PathBuf::from(format!("/worktrees/{id}"))
 }
 
 /// The sessions that were opened in worktrees, in order.
-fn own_sessions(bench: &Bench) -> Vec<SessionSpec> {
+pub fn own_sessions(bench: &Bench) -> Vec<SessionSpec> {
     let all = bench.world.openings().into_iter();
     all.filter(|spec| spec.cwd.starts_with("/worktrees")).collect()
 }
 
 /// A running isolated task, with its agent.
-async fn running(setup: &Setup) -> (Bench, AgentId, TaskId) {
+pub async fn running(setup: &Setup) -> (Bench, AgentId, TaskId) {
     let bench = setup.open().await;
     let agent = bench.ready("a").await;
     let id = bench.one_task(isolated("x", &[])).await;
@@ -77,7 +77,7 @@ async fn running(setup: &Setup) -> (Bench, AgentId, TaskId) {
 }
 
 /// Waits until no worktree of an attempt stands any more.
-async fn until_removed(bench: &Bench, attempt: &AttemptId) {
+pub async fn until_removed(bench: &Bench, attempt: &AttemptId) {
     let path = worktree_of(attempt);
     let look = async || (!bench.world.worktrees().contains(&path)).then_some(());
     bench.until("the removal of a worktree", look).await;
@@ -91,7 +91,7 @@ pub fn life<T>(work: impl Future<Output = T>) -> T {
 }
 
 /// What of an attempt was kept when it went.
-fn saved(bench: &Bench, setup: &Setup, attempt: &AttemptId, path: &str) -> Option<String> {
+pub fn saved(bench: &Bench, setup: &Setup, attempt: &AttemptId, path: &str) -> Option<String> {
     let (_, files) = bench.world.reference(setup.root(), &reference_of(attempt))?;
     files.get(path).cloned()
 }
@@ -131,7 +131,7 @@ async fn an_isolated_task_runs_in_a_second_session_while_the_agents_own_rests() 
     assert_eq!(task.workspace, Some(workspace));
 
     let [own, second] = &bench.world.openings()[..] else { panic!("two sessions") };
-    assert_eq!((&own.agent_id, &second.agent_id), (&Some(agent.clone()), &Some(agent.clone())));
+    assert_eq!([&own.agent_id, &second.agent_id], [&Some(agent.clone()), &Some(agent.clone())]);
     assert_eq!((&own.cwd, &second.cwd), (&setup.root(), &worktree_of(&attempt.execution_id)));
     assert_eq!((&own.model, &own.instructions), (&second.model, &second.instructions));
     assert_eq!(second.resume, None, "the instruction is the whole context");
@@ -187,6 +187,31 @@ async fn the_branch_of_a_completed_task_names_exactly_the_tree_that_was_verified
     assert!(closed < committed && committed < verified, "in this order");
     assert_eq!(bench.status(&agent).await, AgentStatus::Ready);
     assert_eq!(bench.world.processes().len(), 1, "the agent's own session lives");
+}
+
+/// What still lives in a worktree when its turn is over is ended before git looks at it.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_committed_while_something_still_writes() {
+    let setup = in_git().host(|host| host).runtime(|runtime| {
+        runtime.close_takes(secs(5)).turn(|turn| {
+            let script = Script::new().write("x.txt", "x");
+            let script = if turn.instruction.contains("did not count") {
+                script.answer("done")
+            } else {
+                script.fail(Cause::Transient, "overloaded")
+            };
+            script.wait(secs(2)).write("late.txt", "late")
+        })
+    });
+    let bench = setup.open().await;
+    bench.ready("a").await;
+    let id = bench.one_task(isolated("x", &[])).await;
+    let task = bench.until_task(&id, TaskStatus::Completed).await;
+    for attempt in &task.attempts {
+        let kept = saved(&bench, &setup, &attempt.execution_id, "late.txt");
+        assert_eq!(kept.as_deref(), Some("late"), "attempt {}", attempt.number);
+    }
+    assert_eq!(task.attempts.len(), 2);
 }
 
 /// S-165, S-166
@@ -380,159 +405,6 @@ async fn stopping_an_agent_ends_both_sessions_at_once() {
     assert_eq!(saved(&bench, &setup, attempt, "x.txt").as_deref(), Some("half"));
 }
 
-/// C22
-#[test]
-fn a_lost_attempt_is_kept_and_runs_again_in_a_fresh_worktree() {
-    let mut setup = in_git().runtime(endless);
-    let (project, id) = life(async {
-        let (bench, _, id) = running(&setup).await;
-        setup.world.lose_core();
-        (bench.project, id)
-    });
-    assert_eq!(setup.world.processes().len(), 2);
-    for lives in 1..=5 {
-        life(async {
-            let bench = setup.reopen(&project).await;
-            bench.until_turns(lives + 1).await;
-            let task = bench.until_task(&id, TaskStatus::Running).await;
-            let lost = &task.attempts[lives - 1];
-            assert_eq!(lost.status, AttemptStatus::Lost);
-            until_removed(&bench, &lost.execution_id).await;
-            assert_eq!(saved(&bench, &setup, &lost.execution_id, "x.txt").as_deref(), Some("half"));
-            let fresh = worktree_of(&task.attempts[lives].execution_id);
-            assert_eq!(Vec::from_iter(bench.world.worktrees()), [fresh]);
-            setup.world.lose_core();
-        });
-    }
-    life(async {
-        let bench = setup.reopen(&project).await;
-        let task = bench.until_task(&id, TaskStatus::Blocked).await;
-        assert_eq!(task.attempts.len(), 6);
-        assert_eq!(task.failure.unwrap().cause, "retry.free_repeats_spent");
-        until_removed(&bench, &task.attempts[5].execution_id).await;
-    });
-}
-
-/// A crash between any two steps: what rows owe is done by the next life.
-#[test]
-fn a_core_that_dies_while_git_works_goes_on_from_its_rows() {
-    for step in ["add", "keep", "point"] {
-        for fate in [GitFate::HangBefore, GitFate::HangAfter] {
-            let mut setup = in_git().runtime(writing).host(|host| host);
-            setup.world.git_fate(step, fate.clone());
-            let (project, id) = life(async {
-                let bench = setup.open().await;
-                bench.ready("a").await;
-                let id = bench.one_task(isolated("x", &[])).await;
-                until_asked(&bench, step).await;
-                setup.world.lose_core();
-                (bench.project.clone(), id)
-            });
-            setup.world.git_fate(step, GitFate::Go);
-            life(async {
-                let bench = setup.reopen(&project).await;
-                let task = bench.until_task(&id, TaskStatus::Completed).await;
-                let look = async || bench.world.reference(setup.root(), &branch_of(&id));
-                let (_, files) = bench.until("the branch", look).await;
-                assert_eq!(files["x.txt"], "x", "{step}: {fate:?}");
-                let last = &task.attempts.last().unwrap().execution_id;
-                let look = async || (bench.world.worktrees().len() == 1).then_some(());
-                bench.until("the others to go", look).await;
-                assert!(bench.world.worktrees().contains(&worktree_of(last)), "{step}: {fate:?}");
-                assert_eq!(bench.world.turns().len(), 1, "sent once: {step}, {fate:?}");
-            });
-        }
-    }
-}
-
-/// The same where a worktree is given up.
-#[test]
-fn a_core_that_dies_while_a_worktree_goes_removes_it_in_the_next_life() {
-    for step in ["keep", "remove"] {
-        for fate in [GitFate::HangBefore, GitFate::HangAfter] {
-            let mut setup = in_git().runtime(endless);
-            setup.world.git_fate(step, fate.clone());
-            let (project, id) = life(async {
-                let (bench, _, id) = running(&setup).await;
-                bench.call(CancelTask { task_id: id.clone(), reason: None }).await;
-                until_asked(&bench, step).await;
-                setup.world.lose_core();
-                (bench.project.clone(), id)
-            });
-            setup.world.git_fate(step, GitFate::Go);
-            life(async {
-                let bench = setup.reopen(&project).await;
-                let attempt = bench.task(&id).await.attempts[0].execution_id.clone();
-                until_removed(&bench, &attempt).await;
-                assert_eq!(saved(&bench, &setup, &attempt, "x.txt").as_deref(), Some("half"));
-            });
-        }
-    }
-}
-
-/// Waits until a method of git was called.
-async fn until_asked(bench: &Bench, wanted: &str) {
-    let calls = |asked: &Asked| matches!(asked, Asked::Git(method, _) if *method == wanted);
-    let look = async || bench.world.asked().iter().any(calls).then_some(());
-    bench.until(wanted, look).await;
-}
-
-/// The core dies while the second session opens: nothing was sent, so nothing is lost.
-#[test]
-fn a_core_that_dies_while_a_second_session_opens_begins_anew() {
-    let mut setup = in_git().runtime(|runtime| {
-        writing(runtime).opening(|spec| {
-            if spec.cwd.starts_with("/worktrees") {
-                Opening::After(secs(20))
-            } else {
-                Opening::AT_ONCE
-            }
-        })
-    });
-    let (project, id) = life(async {
-        let bench = setup.open().await;
-        bench.ready("a").await;
-        let id = bench.one_task(isolated("x", &[])).await;
-        let look = async || (own_sessions(&bench).len() == 1).then_some(());
-        bench.until("the second session", look).await;
-        setup.world.lose_core();
-        (bench.project.clone(), id)
-    });
-    life(async {
-        let bench = setup.reopen(&project).await;
-        let task = bench.until_task(&id, TaskStatus::Blocked).await;
-        assert_eq!(task.failure.unwrap().cause, "verification.missing");
-        assert_eq!(task.attempts.len(), 2);
-        assert_eq!(task.attempts[0].cause.as_deref(), Some("core.stopping"));
-        until_removed(&bench, &task.attempts[0].execution_id).await;
-        assert_eq!(bench.world.processes().len(), 1);
-    });
-}
-
-#[test]
-fn an_orderly_end_of_the_core_loses_nothing_of_an_isolated_attempt() {
-    let mut setup = in_git().runtime(endless);
-    let (project, agent, id) = life(async {
-        let (bench, agent, id) = running(&setup).await;
-        bench.cortex.shutdown().await.unwrap();
-        (bench.project.clone(), agent, id)
-    });
-    assert!(setup.world.processes().is_empty() && setup.world.scratch().is_empty());
-    life(async {
-        let bench = setup.reopen(&project).await;
-        bench.until_turns(2).await;
-        let task = bench.until_task(&id, TaskStatus::Running).await;
-        assert_eq!(task.attempts[0].cause.as_deref(), Some("core.stopping"));
-        until_removed(&bench, &task.attempts[0].execution_id).await;
-        let kept = saved(&bench, &setup, &task.attempts[0].execution_id, "x.txt");
-        assert_eq!(kept.as_deref(), Some("half"));
-        assert!(bench.see(&agent).await.session.unwrap().resumed, "its own conversation goes on");
-        let opened = bench.world.openings();
-        let own = format!("native-{}", opened[0].session_id);
-        assert_eq!(opened[2].resume, Some(own), "not that of the attempt");
-    });
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_second_session_that_dies_takes_its_attempt_with_it_and_nothing_else() {
     let setup = in_git().runtime(|runtime| {
@@ -721,7 +593,7 @@ async fn a_dependencys_branch_and_files_are_passed_on_and_its_changes_are_not() 
 async fn what_a_person_gives_up_goes_and_is_kept_under_its_attempt() {
     let setup = in_git().runtime(writing);
     let bench = setup.open().await;
-    bench.ready("a").await;
+    let agent = bench.ready("a").await;
     let blocked = async |key: &str| -> TaskView {
         let id = bench.one_task(isolated(key, &[])).await;
         bench.until_task(&id, TaskStatus::Blocked).await
@@ -734,87 +606,15 @@ async fn what_a_person_gives_up_goes_and_is_kept_under_its_attempt() {
 
     let retried = blocked("y").await;
     let id = retried.task_id.clone();
+    bench.call(StopAgent { agent_id: agent.clone() }).await;
     bench.call(RetryTask { task_id: id.clone(), execution_id: None, reason: None }).await;
     let gone = &retried.attempts[0].execution_id;
     until_removed(&bench, gone).await;
     assert!(saved(&bench, &setup, gone, "y.txt").is_some());
+    bench.call(StartAgent { agent_id: agent }).await;
     let look = async || Some(bench.task(&id).await).filter(|task| task.attempts.len() == 2);
     bench.until("the retry", look).await;
     let task = bench.until_task(&id, TaskStatus::Blocked).await;
     let last = worktree_of(&task.attempts[1].execution_id);
     assert_eq!(Vec::from_iter(bench.world.worktrees()), [last]);
-}
-
-/// A project whose folder is a repository by its own `.git`.
-fn registered_in_git() -> Setup {
-    let setup = in_git();
-    fs_err::create_dir(setup.root().join(".git")).unwrap();
-    setup
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_plain_attempt_in_a_repository_names_what_it_changed_and_the_tree_that_was_verified() {
-    let setup = registered_in_git().runtime(writing).host(|host| host);
-    let bench = setup.open().await;
-    bench.ready("a").await;
-    let id = bench.one_task(spec("x", &[])).await;
-    let task = bench.until_task(&id, TaskStatus::Completed).await;
-    let changed = task.result.unwrap().changed_files.unwrap();
-    assert_eq!((changed.len(), changed[0].path.as_str()), (1, "x.txt"));
-    let record = task.attempts[0].verification.clone().unwrap();
-    assert!(record.tree.unwrap().starts_with("tree-"));
-    let workspace = task.workspace.unwrap();
-    assert_eq!((workspace.kind, workspace.path), (WorkspaceKind::Project, setup.root()));
-    assert_eq!(bench.world.openings().len(), 1, "it runs in the agent's own session");
-    let next = bench.one_task(spec("y", &[])).await;
-    let next = bench.until_task(&next, TaskStatus::Completed).await;
-    let looked_for = [next.attempts[0].execution_id.clone()];
-    assert_eq!(Vec::from_iter(bench.world.objects()), looked_for, "old ones go");
-    let writes = |asked: &&Asked| match asked {
-        Asked::Git(method, _) => !["snapshot", "changes"].contains(method),
-        _ => false,
-    };
-    assert_eq!(bench.world.asked().iter().filter(writes).count(), 0, "git is only looked at");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_look_at_the_files_that_fails_or_hangs_fails_no_attempt() {
-    let error = Error::new(Code::WorkspaceUnavailable, "no");
-    for fate in [GitFate::Fail(error), GitFate::HangBefore] {
-        for verified in [true, false] {
-            let mut setup = registered_in_git().runtime(writing);
-            setup.verification = verified;
-            setup.world.git_fate("snapshot", fate.clone());
-            let bench = setup.open().await;
-            bench.ready("a").await;
-            let id = bench.one_task(spec("x", &[])).await;
-            let wanted = if verified { TaskStatus::Completed } else { TaskStatus::Blocked };
-            let task = bench.until_task(&id, wanted).await;
-            assert_eq!(task.attempts.len(), 1);
-            assert_eq!(task.attempts[0].status, AttemptStatus::Succeeded);
-            if let Some(result) = task.result {
-                assert_eq!(result.changed_files, None);
-            }
-        }
-    }
-}
-
-/// An attempt that is cancelled before its turn was sent never reaches its agent.
-#[tokio::test(start_paused = true)]
-async fn an_attempt_that_is_cancelled_while_it_is_prepared_sends_no_turn() {
-    for (method, task) in [("snapshot", spec("x", &[])), ("add", isolated("x", &[]))] {
-        let setup = registered_in_git().runtime(writing);
-        setup.world.git_fate(method, GitFate::HangBefore);
-        let bench = setup.open().await;
-        let agent = bench.ready("a").await;
-        let id = bench.one_task(task).await;
-        bench.until_task(&id, TaskStatus::Running).await;
-        bench.call(CancelTask { task_id: id.clone(), reason: None }).await;
-        bench.until_agent(&agent, AgentStatus::Ready).await;
-        setup.world.git_fate(method, GitFate::Go);
-        pass(secs(600)).await;
-        assert!(bench.world.turns().is_empty(), "{method}");
-        assert!(bench.world.worktrees().is_empty(), "{method}");
-        assert!(bench.task(&id).await.attempts[0].ended_at.is_some());
-    }
 }
