@@ -2,13 +2,16 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 
 mod access;
+mod accidents;
 mod agent_table;
 mod agents;
 mod bench;
 mod cancelling;
 mod codes;
+mod data_dirs;
 mod edges;
 mod events;
+mod failures;
 mod fencing;
 mod inbox;
 mod lists;
