@@ -19,7 +19,10 @@ use crate::domain::usage::Usage;
 use crate::domain::verification::CommandReport;
 use crate::error::{Code, Error, Result};
 use crate::ids::{AgentId, AttemptId, TaskId, TurnId};
-use crate::limits::{RATE_LIMIT_WAIT, RELEASE_GRACE, RESULT_BYTES_MAX, TASK_TIMEOUT_SECS};
+use crate::limits::{
+    RATE_LIMIT_WAIT, RATE_LIMIT_WAIT_MAX, RATE_LIMIT_WAIT_MIN, RELEASE_GRACE, RESULT_BYTES_MAX,
+    TASK_TIMEOUT_SECS,
+};
 use crate::settings::Settings;
 use crate::store::{
     Attempt, AttemptFailure, AttemptResult, Decision, DecisionKind, HoldRow, NewEvent, TaskFailure,
@@ -328,7 +331,9 @@ fn hold_for(
     let Outcome::Failed(cause) = outcome else { return None };
     let (hold, until) = if cause == Cause::RateLimited {
         let told = attempt.failure.as_ref().and_then(|failure| failure.resets_at);
-        (Hold::RateLimited, told.unwrap_or_else(|| now.after(RATE_LIMIT_WAIT)))
+        let until = told.unwrap_or_else(|| now.after(RATE_LIMIT_WAIT));
+        let (soonest, latest) = (now.after(RATE_LIMIT_WAIT_MIN), now.after(RATE_LIMIT_WAIT_MAX));
+        (Hold::RateLimited, until.clamp(soonest, latest))
     } else {
         (Hold::Backoff, now.after(wait))
     };
