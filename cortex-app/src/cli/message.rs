@@ -51,7 +51,7 @@ struct Post {
     #[arg(long)]
     project: Option<String>,
     /// Write it in this objective, by title or id, whose tasks the agent runs or ran; else in the project
-    #[arg(long)]
+    #[arg(long, conflicts_with = "project")]
     objective: Option<String>,
     /// What it is meant as
     #[arg(long, value_enum, default_value_t = Kind::Note)]

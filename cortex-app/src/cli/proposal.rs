@@ -46,7 +46,10 @@ enum Action {
         #[arg(long)]
         reason: Option<String>,
     },
-    /// Replace its plan by one of your own, which waits as the next revision
+    /// Replace its plan by one of your own, which waits as the next revision.
+    ///
+    /// Opens the plan as TOML in the editor of VISUAL or EDITOR. What is refused stays in its file, which is named, and
+    /// the same command opens it again. Of two edits of one revision only the first wins.
     Edit(Edit),
 }
 
@@ -56,8 +59,6 @@ struct Which {
     proposal: String,
 }
 
-/// Opens the plan as TOML in the editor of VISUAL or EDITOR. A plan that is refused stays in its file, which is
-/// named; the same command opens it again.
 #[derive(Debug, Args)]
 struct Edit {
     #[command(flatten)]
@@ -70,41 +71,45 @@ struct Edit {
 impl Proposal {
     pub(super) async fn run(self, global: &Global, screen: Screen) -> Result<Exit> {
         match self.action {
-            // No core waits while a person writes.
+            Action::List { project, all } => {
+                let list = async |door: &Door| list(door, project.as_deref(), all, screen).await;
+                with_door(global, list).await?;
+            }
+            Action::Show(which) => {
+                let show = async |door: &Door| {
+                    let reply = ProposalReply { proposal: which.find(door).await? };
+                    screen.show(&reply, |it| show(&it.proposal, |words| door.hint(words)))
+                };
+                with_door(global, show).await?;
+            }
+            Action::Approve(which) => {
+                with_door(global, async |door| which.approve(door, screen).await).await?;
+            }
+            Action::Reject { which, reason } => {
+                let reject = async |door: &Door| {
+                    let proposal_id = which.find(door).await?.proposal_id;
+                    let reply = door.call(RejectProposal { proposal_id, reason }).await?;
+                    screen.show(&reply, |it| show(&it.proposal, |words| door.hint(words)))
+                };
+                with_door(global, reject).await?;
+            }
+            // It opens a core only to look and to give: none waits while a person writes.
             Action::Edit(edit) => edit.run(global, screen).await?,
-            action => with_door(global, async |door| action.run(door, screen).await).await?,
         }
         Ok(Exit::Done)
-    }
-}
-
-impl Action {
-    async fn run(self, door: &Door, screen: Screen) -> Result<()> {
-        let reply = match self {
-            Self::List { project, all } => {
-                return list(door, project.as_deref(), all, screen).await;
-            }
-            Self::Show(which) | Self::Edit(Edit { which, .. }) => {
-                ProposalReply { proposal: which.find(door).await? }
-            }
-            Self::Approve(which) => {
-                let proposal_id = which.find(door).await?.proposal_id;
-                let approved = door.call(ApproveProposal { proposal_id }).await?;
-                let names = Names::of(&approved.objective, work::agents(door).await?);
-                return screen.show(&approved, |it| objective::show(&it.objective, &names, door));
-            }
-            Self::Reject { which, reason } => {
-                let proposal_id = which.find(door).await?.proposal_id;
-                door.call(RejectProposal { proposal_id, reason }).await?
-            }
-        };
-        screen.show(&reply, |reply| show(&reply.proposal, |words| door.hint(words)))
     }
 }
 
 impl Which {
     async fn find(&self, door: &Door) -> Result<ProposalView> {
         find::proposal(door, &self.proposal).await
+    }
+
+    async fn approve(&self, door: &Door, screen: Screen) -> Result<()> {
+        let proposal_id = self.find(door).await?.proposal_id;
+        let approved = door.call(ApproveProposal { proposal_id }).await?;
+        let names = Names::of(&approved.objective, work::agents(door).await?);
+        screen.show(&approved, |it| objective::show(&it.objective, &names, door))
     }
 }
 

@@ -56,7 +56,10 @@ struct Decide {
 }
 
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("to").required(true)))]
+#[command(
+    group(ArgGroup::new("to").required(true)),
+    override_usage = "cortex task reassign [OPTIONS] <TASK> <AGENT|--any>"
+)]
 struct Reassign {
     /// The task, by id, or by key when it is the only one with it
     task: String,
