@@ -92,6 +92,16 @@ pub const FREE_REPEATS_MAX: u8 = 5;
 pub const TASK_TIMEOUT_SECS: u32 = 3_600;
 /// The wait for a quota when the runtime does not tell when it ends.
 pub const RATE_LIMIT_WAIT: Duration = Duration::from_mins(1);
+/// What is kept of the list of a result's changed files; git has the whole of a larger one.
+pub const CHANGED_FILES_MAX: usize = 1_000;
+/// Changed files of a dependency that an instruction names; more would hide the task itself.
+pub const DEPENDENCY_FILES_MAX: usize = 50;
+/// A look at all files of a project's folder that takes longer is done without: an agent waits for it.
+pub const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Tries of an integration that git could not finish before it is left to the next start.
+pub const SQUASH_TRIES: u32 = 3;
+/// A call that integrates waits this long for git; it is finished either way.
+pub const INTEGRATE_TIMEOUT: Duration = Duration::from_mins(5);
 /// A start waits this long for the runtime (seed).
 pub const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// An agent that has not let go of an ended turn by then is stopped (seed).

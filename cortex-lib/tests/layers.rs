@@ -34,6 +34,7 @@ const DOORS: &[&str] = &[
     ".step_proposal(",
     ".step_message(",
     ".step_task(",
+    ".step_workspace(",
 ];
 
 /// Who may open them.

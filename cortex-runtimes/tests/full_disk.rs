@@ -279,7 +279,8 @@ impl Bench {
         let left = self.task("left").await;
         let message = "hello".to_owned();
         let agent_id = self.agents[0].clone();
-        let root = place.root.path().to_owned();
+        let another = tempfile::tempdir().unwrap();
+        let root = another.path().to_owned();
         let refused = [
             user.call(CreateAgent::new(project, "eve", "command:shell")).await.map(drop),
             user.call(AddProject { name: "q".into(), root, verification: None }).await.map(drop),

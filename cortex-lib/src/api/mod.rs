@@ -26,7 +26,7 @@ pub use cx::{Catalogue, Cx, Granted};
 pub use reply::{AgentReply, ObjectiveReply, ProjectReply, ProposalReply, TaskReply};
 
 /// Every tool, in the order in which callers see them.
-pub static TOOLS: [ToolDef; 30] = [
+pub static TOOLS: [ToolDef; 31] = [
     ToolDef::of::<tool::ListProjects>(),
     ToolDef::of::<tool::ListRuntimes>(),
     ToolDef::of::<tool::ListAgents>(),
@@ -54,6 +54,7 @@ pub static TOOLS: [ToolDef; 30] = [
     ToolDef::of::<tool::ReassignTask>(),
     ToolDef::of::<tool::ApproveTask>(),
     ToolDef::of::<tool::RetryTask>(),
+    ToolDef::of::<tool::IntegrateTask>(),
     ToolDef::of::<tool::PostMessage>(),
     ToolDef::of::<tool::ReadMessages>(),
     ToolDef::of::<tool::AckMessage>(),

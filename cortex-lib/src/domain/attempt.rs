@@ -30,6 +30,8 @@ pub enum Cause {
     ApprovalTimedOut,
     /// The project's folder is not there.
     InvalidRoot,
+    /// Its own worktree could not be made or committed.
+    WorkspaceUnavailable,
     /// Anything else.
     Error,
 }
@@ -47,6 +49,7 @@ impl Cause {
             Self::Refused => "refused",
             Self::ApprovalTimedOut => "approval.timed_out",
             Self::InvalidRoot => "project.invalid_root",
+            Self::WorkspaceUnavailable => "workspace.unavailable",
             Self::Error => "error",
         }
     }
@@ -126,6 +129,10 @@ pub enum Proof {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptState {
+    /// Its workspace is being prepared: a worktree is made, or the files of the folder are noted.
+    Preparing,
+    /// The session that is its own alone is being opened.
+    Opening,
     /// Stored. Its turn may have been sent, and is not yet known to be accepted.
     Starting,
     /// The runtime works on it.
@@ -134,6 +141,8 @@ pub enum AttemptState {
     Ending(EndReason),
     /// The agent did not let go in time; its session is being ended.
     Killing(EndReason),
+    /// The turn has a result; what it did to the files is being committed or noted.
+    Gathering,
     /// The turn has a result; the project's commands check it.
     Verifying,
     /// Cancelled while its commands run; they are being ended.
@@ -142,13 +151,35 @@ pub enum AttemptState {
     Over(Outcome),
 }
 
+/// What follows on a turn with a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// What it did to the files is looked at first.
+    Gather,
+    /// The project's commands check it.
+    Verify,
+    /// Nothing can be said about it.
+    Nothing,
+}
+
 /// What happens to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptInput {
+    /// Its workspace is ready; `session`: a session of its own is to be opened in it.
+    Prepared {
+        /// Whether it gets a session of its own.
+        session: bool,
+    },
+    /// Its workspace could not be made, or what stands in it could not be committed.
+    WorkspaceFailed,
+    /// Its own session is open.
+    SessionOpened,
     /// The runtime accepted the turn.
     TurnAccepted,
-    /// The turn ended with a result; `verify`: the project has commands to check it.
-    TurnSucceeded {
+    /// The turn ended with a result.
+    TurnSucceeded(Next),
+    /// What the turn did to the files is known, as far as it can be; `verify`: the project has commands to check it.
+    Gathered {
         /// Whether there is something to verify it with.
         verify: bool,
     },
@@ -175,6 +206,12 @@ pub enum AttemptInput {
 /// What the world owes an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AttemptDuty {
+    /// Make its worktree, or note the files of the folder.
+    Prepare,
+    /// Open its own session.
+    OpenSession,
+    /// Commit its worktree, or note the files of the folder.
+    Gather,
     /// Hand the turn to its session.
     SendTurn,
     /// Ask the session to stop the turn.
@@ -195,10 +232,15 @@ impl Machine for AttemptState {
         use AttemptInput as I;
 
         Ok(Step::To(match (*self, input) {
+            (Self::Preparing | Self::Opening | Self::Gathering, input) => {
+                return self.step_around_turn(input);
+            }
+
             (Self::Starting, I::TurnAccepted) => Self::Running,
             (Self::Running, I::TurnAccepted) => return Ok(Step::Stay),
-            (Self::Starting | Self::Running, I::TurnSucceeded { verify: true }) => Self::Verifying,
-            (Self::Starting | Self::Running, I::TurnSucceeded { verify: false }) => {
+            (Self::Starting | Self::Running, I::TurnSucceeded(Next::Gather)) => Self::Gathering,
+            (Self::Starting | Self::Running, I::TurnSucceeded(Next::Verify)) => Self::Verifying,
+            (Self::Starting | Self::Running, I::TurnSucceeded(Next::Nothing)) => {
                 Self::Over(Outcome::Succeeded(Proof::Missing))
             }
             (Self::Starting | Self::Running, I::TurnFailed(cause)) => {
@@ -214,7 +256,7 @@ impl Machine for AttemptState {
             // Whatever the turn says now, it was told to end.
             (
                 Self::Ending(reason) | Self::Killing(reason),
-                I::TurnSucceeded { .. } | I::TurnFailed(_) | I::SessionLost,
+                I::TurnSucceeded(_) | I::TurnFailed(_) | I::SessionLost,
             ) => Self::Over(reason.outcome()),
             // A stop of the core that nobody confirmed is no better than a crash.
             (
@@ -269,6 +311,9 @@ impl Machine for AttemptState {
 
     fn owes(&self) -> Option<AttemptDuty> {
         match self {
+            Self::Preparing => Some(AttemptDuty::Prepare),
+            Self::Opening => Some(AttemptDuty::OpenSession),
+            Self::Gathering => Some(AttemptDuty::Gather),
             Self::Starting => Some(AttemptDuty::SendTurn),
             Self::Ending(_) => Some(AttemptDuty::InterruptTurn),
             Self::Killing(_) => Some(AttemptDuty::EndSession),
@@ -284,6 +329,45 @@ impl Machine for AttemptState {
 }
 
 impl AttemptState {
+    /// Before the turn is sent, and between its end and its verification: what concerns the workspace alone.
+    fn step_around_turn(self, input: AttemptInput) -> Result<Step<Self>, Refusal> {
+        use AttemptInput as I;
+
+        Ok(Step::To(match (self, input) {
+            (Self::Preparing, I::Prepared { session: true }) => Self::Opening,
+            (Self::Preparing, I::Prepared { session: false })
+            | (Self::Opening, I::SessionOpened) => Self::Starting,
+            (Self::Preparing | Self::Gathering, I::WorkspaceFailed) => {
+                Self::Over(Outcome::Failed(Cause::WorkspaceUnavailable))
+            }
+            (Self::Preparing | Self::Opening, I::TurnFailed(cause)) => {
+                Self::Over(Outcome::Failed(cause))
+            }
+            (Self::Preparing | Self::Opening, I::SessionLost) => {
+                Self::Over(Outcome::Failed(Cause::Crashed))
+            }
+            // No turn was sent, so it may run again without harm.
+            (Self::Preparing | Self::Opening, I::CoreLost) => {
+                Self::Over(Outcome::Cancelled(EndReason::CoreStopping))
+            }
+            // No turn was sent, so there is nothing to let go of.
+            (Self::Preparing, I::End(reason)) => Self::Over(reason.outcome()),
+            // What is being opened is ended like a session that is open.
+            (Self::Opening, I::End(reason)) => Self::Killing(reason),
+
+            (Self::Gathering, I::Gathered { verify: true }) => Self::Verifying,
+            (Self::Gathering, I::Gathered { verify: false }) => {
+                Self::Over(Outcome::Succeeded(Proof::Missing))
+            }
+            // No command runs yet.
+            (Self::Gathering, I::End(reason @ EndReason::TaskCancelled)) => {
+                Self::Over(reason.outcome())
+            }
+            (Self::Gathering, I::End(_) | I::SessionLost | I::CoreLost) => return Ok(Step::Stay),
+            (_, _) => return Err(Refusal::WrongState),
+        }))
+    }
+
     /// Whether nothing can happen to it any more.
     pub fn is_over(&self) -> bool {
         matches!(self, Self::Over(_))
@@ -293,15 +377,26 @@ impl AttemptState {
     pub fn is_letting_go(&self) -> bool {
         match self {
             Self::Ending(_) | Self::Killing(_) | Self::Halting(_) => true,
-            Self::Starting | Self::Running | Self::Verifying | Self::Over(_) => false,
+            Self::Preparing
+            | Self::Opening
+            | Self::Starting
+            | Self::Running
+            | Self::Gathering
+            | Self::Verifying
+            | Self::Over(_) => false,
         }
     }
 
     /// Whether its turn may still be running on an agent.
     pub fn holds_agent(&self) -> bool {
         match self {
-            Self::Starting | Self::Running | Self::Ending(_) | Self::Killing(_) => true,
-            Self::Verifying | Self::Halting(_) | Self::Over(_) => false,
+            Self::Preparing
+            | Self::Opening
+            | Self::Starting
+            | Self::Running
+            | Self::Ending(_)
+            | Self::Killing(_) => true,
+            Self::Gathering | Self::Verifying | Self::Halting(_) | Self::Over(_) => false,
         }
     }
 }
@@ -313,9 +408,16 @@ pub(super) mod tests {
 
     pub(in crate::domain) fn inputs() -> Vec<AttemptInput> {
         vec![
+            AttemptInput::Prepared { session: true },
+            AttemptInput::Prepared { session: false },
+            AttemptInput::WorkspaceFailed,
+            AttemptInput::SessionOpened,
             AttemptInput::TurnAccepted,
-            AttemptInput::TurnSucceeded { verify: true },
-            AttemptInput::TurnSucceeded { verify: false },
+            AttemptInput::TurnSucceeded(Next::Gather),
+            AttemptInput::TurnSucceeded(Next::Verify),
+            AttemptInput::TurnSucceeded(Next::Nothing),
+            AttemptInput::Gathered { verify: true },
+            AttemptInput::Gathered { verify: false },
             AttemptInput::TurnFailed(Cause::Error),
             AttemptInput::SessionLost,
             AttemptInput::CoreLost,
@@ -335,7 +437,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_was_told_to_end_never_counts_as_a_success() {
-        let seen = walk(AttemptState::Starting, &inputs(), true, |from, input, to| {
+        let seen = walk(AttemptState::Preparing, &inputs(), true, |from, input, to| {
             if matches!(
                 from,
                 AttemptState::Ending(_) | AttemptState::Killing(_) | AttemptState::Halting(_)
@@ -348,7 +450,7 @@ pub(super) mod tests {
         });
         assert_eq!(
             (seen.states.len(), seen.edges, seen.refusals),
-            (29, 98, 218),
+            (33, 138, 464),
             "the lifecycle changed: is that meant?"
         );
     }
@@ -357,13 +459,16 @@ pub(super) mod tests {
     #[test]
     fn duties_lead_every_state_to_rest() {
         let answer = |duty| match duty {
+            AttemptDuty::Prepare => AttemptInput::Prepared { session: true },
+            AttemptDuty::OpenSession => AttemptInput::SessionOpened,
+            AttemptDuty::Gather => AttemptInput::Gathered { verify: true },
             AttemptDuty::SendTurn => AttemptInput::TurnAccepted,
             AttemptDuty::InterruptTurn => AttemptInput::TurnFailed(Cause::Error),
             AttemptDuty::EndSession => AttemptInput::SessionLost,
             AttemptDuty::Verify => AttemptInput::VerificationPassed,
             AttemptDuty::HaltVerification => AttemptInput::VerificationHalted,
         };
-        for state in walk(AttemptState::Starting, &inputs(), true, |_, _, _| ()).states {
+        for state in walk(AttemptState::Preparing, &inputs(), true, |_, _, _| ()).states {
             let mut settled = state;
             while let Some(duty) = settled.owes() {
                 let Ok(Step::To(next)) = settled.step(answer(duty)) else {
@@ -382,7 +487,9 @@ pub(super) mod tests {
             AttemptInput::CoreLost,
             AttemptInput::End(EndReason::ObjectivePaused),
         ] {
-            assert_eq!(AttemptState::Verifying.step(input), Ok(Step::Stay), "H-27: {input:?}");
+            for state in [AttemptState::Gathering, AttemptState::Verifying] {
+                assert_eq!(state.step(input), Ok(Step::Stay), "H-27: {state:?}, {input:?}");
+            }
         }
     }
 }

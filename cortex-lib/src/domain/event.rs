@@ -89,10 +89,12 @@ events! {
     ObjectiveEnded = "objective.ended", Person;
     /// A task went from one state to another.
     TaskChanged = "task.changed", Person;
-    /// A decision about a task was recorded: it was approved, retried, cancelled or integrated.
+    /// A decision about a task was recorded: it was approved, retried or cancelled.
     TaskDecided = "task.decided", Person;
     /// A task was moved to another agent, or to none.
     TaskReassigned = "task.reassigned", Person;
+    /// The changes of a task were brought into its project's folder, staged.
+    TaskIntegrated = "task.integrated", Person;
     /// An attempt went from one state to another.
     AttemptChanged = "attempt.changed", Person;
     /// The verification of an attempt ended.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::machine::{Machine, walk};
-use super::{agent, attempt, objective, proposal, task, turn};
+use super::{agent, attempt, message, objective, proposal, task, turn, workspace};
 
 /// A lifecycle as the page tells it.
 struct Page {
@@ -125,86 +125,119 @@ impl Page {
     }
 }
 
-fn pages() -> Vec<Page> {
-    let of_attempt = |state: &attempt::AttemptState| {
+fn pages() -> [Page; 8] {
+    [flow(), task(), attempt(), worktree(), agent(), turn(), proposal(), message()]
+}
+
+fn flow() -> Page {
+    let source = include_str!("objective.rs");
+    let name = |flow: &objective::FlowState| match flow {
+        objective::FlowState::Paused(policy) => format!("{}_{policy:?}", variant(flow)),
+        objective::FlowState::Running => variant(flow),
+    };
+    let inputs = objective::tests::inputs();
+    Page {
+        title: "Flow of an objective",
+        about: "Whether tasks of an objective may start. The status of an objective is not stored: it is derived from its \
+                tasks and this flow.",
+        states: ("FlowState", source),
+        inputs: ("FlowInput", source),
+        drawn: Drawn::of(&objective::FlowState::Running, &inputs, false, name),
+    }
+}
+
+fn task() -> Page {
+    let source = include_str!("task.rs");
+    let name = |state: &task::TaskState| variant(&state.phase);
+    Page {
+        title: "Task",
+        about: "Waits, is tried, and completes only on evidence. On the wire the states are in capitals (`BLOCKED`). What its \
+                work owes stands with its attempt.",
+        states: ("Phase", source),
+        inputs: ("TaskInput", source),
+        drawn: Drawn::of(&task::TaskState::new(), &task::tests::inputs(), true, name),
+    }
+}
+
+fn attempt() -> Page {
+    let source = include_str!("attempt.rs");
+    let name = |state: &attempt::AttemptState| {
         if let attempt::AttemptState::Over(outcome) = state {
             format!("{}_{}", variant(state), variant(outcome))
         } else {
             variant(state)
         }
     };
-    let of_flow = |flow: &objective::FlowState| match flow {
-        objective::FlowState::Paused(policy) => format!("{}_{policy:?}", variant(flow)),
-        objective::FlowState::Running => variant(flow),
-    };
+    let inputs = attempt::tests::inputs();
+    Page {
+        title: "Attempt",
+        about: "One try of a task: one turn of an agent and its verification. It is stored before its turn is sent. Ending is \
+                a state and not an action, so that after a crash the row still says who has to finish.",
+        states: ("AttemptState", source),
+        inputs: ("AttemptInput", source),
+        drawn: Drawn::of(&attempt::AttemptState::Preparing, &inputs, true, name),
+    }
+}
+
+fn worktree() -> Page {
+    let source = include_str!("workspace.rs");
+    let inputs = workspace::tests::inputs();
+    Page {
+        title: "Worktree of an attempt",
+        about: "Made for one attempt, committed before it goes, integrated by a person. Nothing is removed that was not \
+                committed or proved to be empty.",
+        states: ("WorkspaceState", source),
+        inputs: ("WorkspaceInput", source),
+        drawn: Drawn::of(&workspace::WorkspaceState::Planned, &inputs, true, variant),
+    }
+}
+
+fn agent() -> Page {
     let source = include_str!("agent.rs");
-    let agent = Page {
+    Page {
         title: "Agent",
-        about: "From its creation through its sessions to its removal. On the wire the states are in capitals (`READY`). \
-                An agent has no last state: removing it takes its row out of every list.",
+        about: "From its creation through its sessions to its removal. On the wire the states are in capitals (`READY`). An \
+                agent has no last state: removing it takes its row out of every list.",
         states: ("AgentState", source),
         inputs: ("AgentInput", source),
         drawn: Drawn::of(&agent::AgentState::Created, &agent::tests::inputs(), false, variant),
-    };
-    let source = include_str!("objective.rs");
-    let flow = Page {
-        title: "Flow of an objective",
-        about: "Whether tasks of an objective may start. The status of an objective is not stored: it is derived from its tasks and this flow.",
-        states: ("FlowState", source),
-        inputs: ("FlowInput", source),
-        drawn: Drawn::of(
-            &objective::FlowState::Running,
-            &objective::tests::inputs(),
-            false,
-            of_flow,
-        ),
-    };
-    let source = include_str!("task.rs");
-    let task = Page {
-        title: "Task",
-        about: "Waits, is tried, and completes only on evidence. On the wire the states are in capitals (`BLOCKED`). What its work owes stands with its attempt.",
-        states: ("Phase", source),
-        inputs: ("TaskInput", source),
-        drawn: Drawn::of(&task::TaskState::new(), &task::tests::inputs(), true, |state| {
-            variant(&state.phase)
-        }),
-    };
-    let source = include_str!("attempt.rs");
-    let attempt = Page {
-        title: "Attempt",
-        about: "One try of a task: one turn of an agent and its verification. It is stored before its turn is sent. Ending is a state and not an \
-                action, so that after a crash the row still says who has to finish.",
-        states: ("AttemptState", source),
-        inputs: ("AttemptInput", source),
-        drawn: Drawn::of(
-            &attempt::AttemptState::Starting,
-            &attempt::tests::inputs(),
-            true,
-            of_attempt,
-        ),
-    };
+    }
+}
+
+fn turn() -> Page {
     let source = include_str!("turn.rs");
-    let turn = Page {
+    Page {
         title: "Direct turn",
         about: "A message of a person to an agent. It is no attempt: nothing is verified and nothing is tried again.",
         states: ("TurnState", source),
         inputs: ("TurnInput", source),
         drawn: Drawn::of(&turn::TurnState::Sending, &turn::tests::inputs(), true, variant),
-    };
+    }
+}
+
+fn proposal() -> Page {
     let source = include_str!("proposal.rs");
-    let proposal = Page {
+    let inputs = proposal::tests::inputs();
+    Page {
         title: "Proposal",
         about: "One revision of a proposed plan. It is decided once; an edit is a new revision.",
         states: ("ProposalState", source),
         inputs: ("ProposalInput", source),
-        drawn: Drawn::of(
-            &proposal::ProposalState::Pending,
-            &proposal::tests::inputs(),
-            true,
-            variant,
-        ),
-    };
-    vec![flow, task, attempt, agent, turn, proposal]
+        drawn: Drawn::of(&proposal::ProposalState::Pending, &inputs, true, variant),
+    }
+}
+
+fn message() -> Page {
+    let source = include_str!("message.rs");
+    let inputs = message::tests::inputs();
+    Page {
+        title: "Message",
+        about: "A message of the bus, from its sender to its reader. Its time decides at the instant it is over, whenever \
+                the row is told.",
+        states: ("MessageState", source),
+        inputs: ("MessageInput", source),
+        drawn: Drawn::of(&message::MessageState::Waiting, &inputs, true, variant),
+    }
 }
 
 #[test]

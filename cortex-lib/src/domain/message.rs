@@ -317,7 +317,7 @@ pub fn may_post(facts: &Facts) -> Result<(), Rejection> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::domain::attempt::{Cause, EndReason, Outcome};
     use crate::domain::machine::walk;
@@ -336,14 +336,17 @@ mod tests {
     const EVERYBODY: ActionRights = ActionRights { sender: true, worker: true, orchestrator: true };
 
     /// S-210, S-223
-    #[test]
-    fn the_message_is_walked() {
-        let inputs = [
+    pub(in crate::domain) fn inputs() -> Vec<MessageInput> {
+        vec![
             MessageInput::Ack { in_time: true },
             MessageInput::Ack { in_time: false },
             MessageInput::Expire(Expiry::TimeOver),
-        ];
-        let seen = walk(MessageState::Waiting, &inputs, true, |_, _, _| ());
+        ]
+    }
+
+    #[test]
+    fn the_message_is_walked() {
+        let seen = walk(MessageState::Waiting, &inputs(), true, |_, _, _| ());
         assert_eq!(
             (seen.states.len(), seen.edges, seen.refusals),
             (3, 2, 3),

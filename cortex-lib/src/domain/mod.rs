@@ -32,5 +32,6 @@ pub mod turn;
 pub mod usage;
 pub mod verification;
 pub mod waiting;
+pub mod workspace;
 
 pub use machine::{Machine, Refusal, Step};

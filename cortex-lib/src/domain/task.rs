@@ -35,6 +35,9 @@ pub enum BlockCause {
     /// The project's folder is not there.
     #[serde(rename = "project.invalid_root")]
     InvalidRoot,
+    /// Its attempt's own worktree could not be made or committed.
+    #[serde(rename = "workspace.unavailable")]
+    WorkspaceUnavailable,
     /// It was lost or interrupted too often without anybody's fault.
     #[serde(rename = "retry.free_repeats_spent")]
     FreeRepeatsSpent,
@@ -54,6 +57,7 @@ impl BlockCause {
             | Self::Refused
             | Self::ApprovalTimedOut
             | Self::InvalidRoot
+            | Self::WorkspaceUnavailable
             | Self::FreeRepeatsSpent
             | Self::AttemptFailed => false,
         }
@@ -69,6 +73,7 @@ impl BlockCause {
             Self::Refused => "runtime.refused",
             Self::ApprovalTimedOut => "approval.timed_out",
             Self::InvalidRoot => "project.invalid_root",
+            Self::WorkspaceUnavailable => "workspace.unavailable",
             Self::FreeRepeatsSpent => "retry.free_repeats_spent",
             Self::AttemptFailed => "attempt.failed",
         }
@@ -304,6 +309,9 @@ impl TaskState {
             Outcome::Failed(Cause::InvalidRoot) => {
                 self.with(Phase::Blocked(BlockCause::InvalidRoot))
             }
+            Outcome::Failed(Cause::WorkspaceUnavailable) => {
+                self.with(Phase::Blocked(BlockCause::WorkspaceUnavailable))
+            }
             Outcome::Failed(Cause::RateLimited) => self.repeat(),
             Outcome::Failed(Cause::VerificationFailed) => {
                 self.retry_or(end.retries_max, Phase::Blocked(BlockCause::VerificationFailed))
@@ -357,6 +365,9 @@ impl Machine for TaskState {
             (Phase::Ready, I::Assign(attempt)) => self.with(Phase::Running(attempt)),
             (Phase::Running(current), I::Verify(attempt)) if *current == attempt => {
                 self.with(Phase::Verifying(attempt))
+            }
+            (Phase::Verifying(current), I::Verify(attempt)) if *current == attempt => {
+                return Ok(Step::Stay);
             }
             (Phase::Running(current) | Phase::Verifying(current), I::AttemptOver(attempt, end))
                 if *current == attempt =>
@@ -429,6 +440,7 @@ pub(super) mod tests {
             Cause::Refused,
             Cause::ApprovalTimedOut,
             Cause::InvalidRoot,
+            Cause::WorkspaceUnavailable,
             Cause::Error,
         ];
         let proofs = [Proof::Verified, Proof::Missing, Proof::Unavailable];
@@ -506,7 +518,7 @@ pub(super) mod tests {
         });
         assert_eq!(
             (seen.states.len(), seen.edges),
-            (667, 9580),
+            (703, 10156),
             "the lifecycle changed: is that meant?"
         );
     }

@@ -312,6 +312,7 @@ impl Core {
             sessions_max: self.settings().resources.max_active_processes,
             stopping: !matches!(self.state(), CoreState::Ready | CoreState::Starting),
             dying: BTreeSet::new(),
+            worktrees: self.host().worktrees(),
         }
     }
 

@@ -1,15 +1,17 @@
 //! The machine that Cortex runs on.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
+use super::git::GitProgram;
 use super::verify::ProcessVerifier;
 use crate::env::Env;
 use crate::error::{Error, Result};
-use crate::ids::SessionId;
-use crate::port::{Host, VerificationOutcome, VerificationRequest, Verifier};
+use crate::ids::{AttemptId, SessionId};
+use crate::port::{Git, Host, VerificationOutcome, VerificationRequest, Verifier};
 use crate::process;
 use crate::store::{DataDir, disk_code};
 
@@ -19,11 +21,20 @@ pub(crate) struct SystemHost {
     verifier: ProcessVerifier,
     /// Only the path: the folder is held by whoever writes the store, and given back when that is closed.
     scratch: PathBuf,
+    worktrees: PathBuf,
+    objects: PathBuf,
+    git: GitProgram,
 }
 
 impl SystemHost {
     pub(crate) fn new(env: Arc<dyn Env>, dir: &DataDir) -> Self {
-        Self { verifier: ProcessVerifier::new(env), scratch: dir.scratch_dir() }
+        Self {
+            verifier: ProcessVerifier::new(env),
+            scratch: dir.scratch_dir(),
+            worktrees: dir.worktrees_dir(),
+            objects: dir.objects_dir(),
+            git: GitProgram::new(dir.scratch_dir().join("git")),
+        }
     }
 
     fn scratch(&self, session: &SessionId) -> PathBuf {
@@ -65,6 +76,31 @@ impl Host for SystemHost {
             && error.kind() != std::io::ErrorKind::NotFound
         {
             tracing::warn!(%session, "a session's folder stays: {error}");
+        }
+    }
+
+    fn git(&self) -> &dyn Git {
+        &self.git
+    }
+
+    fn worktrees(&self) -> PathBuf {
+        self.worktrees.clone()
+    }
+
+    fn objects(&self, attempt: &AttemptId) -> PathBuf {
+        self.objects.join(attempt.as_str())
+    }
+
+    fn keep_objects_of(&self, live: &BTreeSet<AttemptId>) {
+        let Ok(entries) = fs_err::read_dir(&self.objects) else { return };
+        for entry in entries.filter_map(std::result::Result::ok) {
+            let name = AttemptId::new(entry.file_name().to_string_lossy());
+            if live.contains(&name) {
+                continue;
+            }
+            if let Err(error) = fs_err::remove_dir_all(entry.path()) {
+                tracing::warn!(attempt = %name, "the objects of a look at its files stay: {error}");
+            }
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::domain::instruction::{self, DependencyResult};
 use crate::domain::objective::FlowState;
 use crate::domain::task::TaskStatus;
 use crate::domain::verification::CommandReport;
+use crate::domain::workspace::{self, WorkspaceInput};
 use crate::error::{Code, Error, Result};
 use crate::ids::{AttemptId, SessionId, TurnId};
 use crate::limits::{CLOSE_GRACE, START_TIMEOUT};
@@ -43,7 +44,8 @@ impl Engine {
         self.begun.insert(job.clone(), Begun { token: token.clone(), finished: false });
         let (wakes, stop) = (self.core.wakes().clone(), self.core.supervisor().stopping());
         // Only these may be dropped half way; half a line in a pipe would break a session.
-        let can_be_ended = matches!(job, Job::Open(_) | Job::Verify(_));
+        let can_be_ended =
+            matches!(job, Job::Open(_) | Job::Verify(_) | Job::Prepare(_) | Job::Gather(_));
         let host = Arc::clone(self.core.host());
         self.core.supervisor().spawn(async move {
             let done = tokio::select! { biased;
@@ -74,6 +76,12 @@ impl Engine {
                 self.interrupt(&attempt.session_id, attempt.turn_id)?
             }
             Job::Verify(id) => self.verify(id)?,
+            Job::Prepare(id) => self.prepare(id)?,
+            Job::Gather(id) => self.gather(id)?,
+            Job::Save(id) => self.save(id)?,
+            Job::Point(id) => self.point(id)?,
+            Job::Squash(id) => self.squash(id)?,
+            Job::Remove(id) => self.remove(id)?,
             Job::SendDirect(id) => {
                 let steady = self.core.store().steady();
                 let (turn, inbox) = self.core.store().read(|tx| {
@@ -117,11 +125,12 @@ impl Engine {
     }
 
     fn open(&self, id: &SessionId) -> Result<Outcome> {
-        let (agent, project) = self.core.store().read(|tx| {
+        let (agent, project, attempt) = self.core.store().read(|tx| {
             let session = tx.session(id)?.ok_or_else(gone)?;
             let agent = tx.agent(&session.agent_id)?;
             let project = tx.project(&agent.project_id)?;
-            Ok((agent, project))
+            let attempt = session.attempt_id.map(|id| tx.attempt(&id)).transpose()?.flatten();
+            Ok((agent, project, attempt))
         })?;
         let runtime = Arc::clone(self.core.runtime(&agent.runtime_id)?);
         if !self.core.host().is_folder(&project.root) {
@@ -148,12 +157,14 @@ impl Engine {
                 .remedy("Use workers; orchestrators come with a later version.")
                 .with("agent_id", agent.id.as_str()));
         }
-        let resumes = runtime.info().capabilities.contains(&Capability::Resume);
+        // The session of one attempt begins anew: its instruction is all it needs to know (H-31).
+        let resumes =
+            attempt.is_none() && runtime.info().capabilities.contains(&Capability::Resume);
         let spec = SessionSpec {
             session_id: id.clone(),
             agent_id: Some(agent.id),
             role: agent.role,
-            cwd: project.root,
+            cwd: attempt.map_or(project.root, |attempt| attempt.workspace.path),
             scratch: self.core.host().make_scratch(id)?,
             model: agent.model,
             instructions: agent.instructions,
@@ -199,7 +210,12 @@ impl Engine {
         }
         if !self.core.host().is_folder(&attempt.workspace.path) {
             let message = format!("the folder {} is not there", attempt.workspace.path.display());
-            return Err(Error::new(Code::ProjectInvalidRoot, message));
+            let code = if attempt.is_isolated() {
+                Code::WorkspaceUnavailable
+            } else {
+                Code::ProjectInvalidRoot
+            };
+            return Err(Error::new(code, message));
         }
         let session = self.session(&attempt.session_id)?;
         let work = Work {
@@ -277,6 +293,18 @@ impl Engine {
             }
             (Job::InterruptTurn(id), Done::NeverSent) => self.never_sent(id).await,
             (Job::InterruptDirect(id), Done::NeverSent) => self.direct_never_sent(id).await,
+            (Job::Prepare(id), Done::Prepared(prepared)) => self.prepared(id, prepared).await,
+            (Job::Gather(id), Done::Gathered(files)) => self.gathered(id, files).await,
+            (Job::Save(id), Done::Workspace(done)) => {
+                self.workspace_done(id, WorkspaceInput::Saved, done).await
+            }
+            (Job::Point(id), Done::Workspace(done)) => {
+                self.workspace_done(id, WorkspaceInput::Pointed, done).await
+            }
+            (Job::Remove(id), Done::Workspace(done)) => {
+                self.workspace_done(id, WorkspaceInput::Gone, done).await
+            }
+            (Job::Squash(id), Done::Squashed(done)) => self.squashed(id, done).await,
             (Job::Verify(id), Done::Verified(outcome)) => self.verified(id, outcome).await,
             (Job::Verify(id), Done::Cancelled) => self.verification_ended(id).await,
             (Job::SendDirect(id), Done::Sent(sent)) => self.direct_sent(id, sent).await,
@@ -311,19 +339,9 @@ impl Engine {
         self.live.insert(id.clone(), Live { session: opened.session, pulse, end: None });
         self.core.supervisor().spawn(pump.run());
         let (session, facts) = (id.clone(), opened.facts);
-        let wanted = self
-            .record(move |tx| {
-                tx.session_opened(
-                    &session,
-                    facts.native_session_id.as_deref(),
-                    facts.pid,
-                    facts.resumed,
-                )
-            })
-            .await?;
-        if wanted.is_none()
-            && let Some(live) = self.live.get_mut(id)
-        {
+        let settings = self.core.settings();
+        let wanted = self.record(move |tx| tx.session_opened(&session, &facts, &settings)).await?;
+        if !wanted && let Some(live) = self.live.get_mut(id) {
             live.end = Some(SessionEnd::Closed);
         }
         Ok(())
@@ -331,8 +349,8 @@ impl Engine {
 
     async fn not_opened(&mut self, id: &SessionId, error: Error) -> Result<()> {
         self.core.host().remove_scratch(id);
-        let session = id.clone();
-        self.record(move |tx| tx.session_open_failed(&session, error.clone())).await
+        let (session, settings) = (id.clone(), self.core.settings());
+        self.record(move |tx| tx.session_open_failed(&session, error.clone(), &settings)).await
     }
 
     pub(super) async fn closed(&mut self, id: &SessionId) -> Result<()> {
@@ -352,6 +370,7 @@ impl Engine {
             Ok(()) => AttemptInput::TurnAccepted,
             Err(error) => AttemptInput::TurnFailed(match error.code() {
                 Code::ProjectInvalidRoot => Cause::InvalidRoot,
+                Code::WorkspaceUnavailable => Cause::WorkspaceUnavailable,
                 Code::RuntimeSessionEnded => Cause::Crashed,
                 Code::RuntimeRefused | Code::RuntimeNotLoggedIn => Cause::Refused,
                 _ => Cause::Error,
@@ -483,12 +502,23 @@ fn instruction_of(tx: &ReadTx<'_>, attempt: &Attempt) -> Result<String> {
             TaskStatus::Completed,
             "a task starts after its dependencies"
         );
+        let branch = dependency.spec.isolated().then(|| workspace::branch_of(id));
+        let result = dependency.result;
+        let changed = result.as_ref().and_then(|result| result.changed_files.as_deref());
+        let changed = changed.filter(|_| branch.is_some()).unwrap_or_default();
         results.push(DependencyResult {
             title: dependency.spec.title.clone().unwrap_or_else(|| dependency.spec.key.clone()),
-            text: dependency.result.map(|result| result.text).unwrap_or_default(),
+            changed_files: changed.iter().map(|file| file.path.clone()).collect(),
+            branch,
+            text: result.map(|result| result.text).unwrap_or_default(),
             key: dependency.spec.key,
         });
     }
+    let description = if task.spec.isolated() {
+        instruction::in_own_worktree(&task.spec.description)
+    } else {
+        task.spec.description
+    };
     let failure = last_failure_text(&tx.attempts_of(&task.id)?);
-    Ok(instruction::compose(&task.spec.description, &results, failure.as_deref()))
+    Ok(instruction::compose(&description, &results, failure.as_deref()))
 }

@@ -22,6 +22,7 @@ mod shutdown;
 mod supervisor;
 mod verify;
 mod wake;
+mod workspaces;
 
 pub use self::core::{Core, CoreState};
 pub use git::GitProgram;

@@ -15,6 +15,7 @@ use super::wake::{Job, Wake};
 use crate::domain::attempt::{AttemptDuty, AttemptInput, AttemptState, EndReason};
 use crate::domain::schedule;
 use crate::domain::turn::{TurnDuty, TurnState};
+use crate::domain::workspace::WorkspaceDuty;
 use crate::domain::{Machine as _, agent::AgentDuty};
 use crate::error::{Code, Error, Result};
 use crate::ids::{SessionId, TurnId};
@@ -303,7 +304,20 @@ impl Engine {
 
     fn may_begin(&self, job: &Job) -> bool {
         match job {
-            Job::Open(_) | Job::SendDirect(_) => self.shutdown.is_none(),
+            Job::Open(_) | Job::SendDirect(_) | Job::Prepare(_) => self.shutdown.is_none(),
+            Job::Gather(_) | Job::Point(_) => self.shutdown.is_none() && !self.core.is_at_rest(),
+            // Nothing else may be at work in a worktree that goes.
+            Job::Save(id) | Job::Remove(id) => {
+                let before = [Job::Prepare, Job::Gather, Job::Verify, Job::Save];
+                let alone = before.iter().all(|kind| !self.runs(&kind(id.clone())));
+                alone && self.shutdown.is_none() && !self.core.is_at_rest()
+            }
+            // A person waits for it. Two at once would only find each other's lock.
+            Job::Squash(_) => {
+                let one_runs =
+                    |(job, begun): (&Job, &Begun)| matches!(job, Job::Squash(_)) && !begun.finished;
+                self.shutdown.is_none() && !self.begun.iter().any(one_runs)
+            }
             Job::Verify(_) => {
                 let running = self
                     .begun
@@ -314,11 +328,13 @@ impl Engine {
                 let room = u32::try_from(running).is_ok_and(|running| running < max);
                 room && self.shutdown.is_none() && !self.core.is_at_rest()
             }
-            Job::Close(id) => {
-                self.begun.get(&Job::Open(id.clone())).is_none_or(|open| open.finished)
-            }
+            Job::Close(id) => !self.runs(&Job::Open(id.clone())),
             Job::SendTurn(_) | Job::InterruptTurn(_) | Job::InterruptDirect(_) => true,
         }
+    }
+
+    fn runs(&self, job: &Job) -> bool {
+        self.begun.get(job).is_some_and(|begun| !begun.finished)
     }
 
     /// Assigns what may start. The plan is made again inside the transaction: nothing can come between. Returns
@@ -334,7 +350,7 @@ impl Engine {
         }
         self.record(move |tx| {
             for (task, agent) in schedule::plan(&tx.board(&facts)?, tx.steady()).starts {
-                tx.assign(&task, &agent)?;
+                tx.assign(&task, &agent, &facts.worktrees)?;
             }
             Ok(())
         })
@@ -393,22 +409,66 @@ fn owed_jobs(tx: &ReadTx<'_>) -> Result<BTreeSet<Job>> {
         AgentDuty::OpenSession(id) => Some(Job::Open(id)),
         AgentDuty::CloseSession(id) => Some(Job::Close(id)),
     });
-    let attempts = tx.live_attempts()?.into_iter().filter_map(|attempt| {
-        match attempt.state.owes()? {
-            AttemptDuty::SendTurn => Some(Job::SendTurn(attempt.id)),
-            AttemptDuty::InterruptTurn => Some(Job::InterruptTurn(attempt.id)),
-            AttemptDuty::EndSession => Some(Job::Close(attempt.session_id)),
-            AttemptDuty::Verify => Some(Job::Verify(attempt.id)),
+    let mut owed = BTreeSet::new();
+    for attempt in tx.live_attempts()? {
+        owed.extend(match attempt.state.owes() {
+            Some(AttemptDuty::Prepare) => Some(Job::Prepare(attempt.id)),
+            Some(AttemptDuty::OpenSession) => Some(Job::Open(attempt.session_id)),
+            Some(AttemptDuty::SendTurn) => Some(Job::SendTurn(attempt.id)),
+            Some(AttemptDuty::InterruptTurn) => Some(Job::InterruptTurn(attempt.id)),
+            Some(AttemptDuty::EndSession) => Some(Job::Close(attempt.session_id)),
+            // What lives in a worktree would change it under the hands of git.
+            Some(AttemptDuty::Gather) if attempt.is_isolated() && is_live(tx, &attempt)? => None,
+            Some(AttemptDuty::Gather) => Some(Job::Gather(attempt.id)),
+            Some(AttemptDuty::Verify) => Some(Job::Verify(attempt.id)),
             // Ending a verification is to stop its job, which reports back.
-            AttemptDuty::HaltVerification => None,
-        }
-    });
+            Some(AttemptDuty::HaltVerification) | None => None,
+        });
+    }
+    owed.extend(sessions_to_close(tx)?);
+    owed.extend(owed_to_worktrees(tx)?);
     let turns = tx.live_direct_turns()?.into_iter().filter_map(|turn| match turn.state.owes()? {
         TurnDuty::Send => Some(Job::SendDirect(turn.id)),
         TurnDuty::Interrupt => Some(Job::InterruptDirect(turn.id)),
     });
-    Ok(agents.chain(attempts).chain(turns).collect())
+    owed.extend(agents.chain(turns));
+    Ok(owed)
 }
+
+/// Whether the session of an attempt may live.
+fn is_live(tx: &ReadTx<'_>, attempt: &Attempt) -> Result<bool> {
+    Ok(tx.session(&attempt.session_id)?.is_some_and(|session| session.ended_at.is_none()))
+}
+
+/// Sessions that were for one attempt alone, whose turn is over.
+fn sessions_to_close(tx: &ReadTx<'_>) -> Result<Vec<Job>> {
+    let mut jobs = Vec::new();
+    for session in tx.live_sessions()? {
+        let Some(attempt) = &session.attempt_id else { continue };
+        if tx.attempt(attempt)?.is_none_or(|attempt| !attempt.state.holds_agent()) {
+            jobs.push(Job::Close(session.id));
+        }
+    }
+    Ok(jobs)
+}
+
+/// What the worktrees of attempts are owed, once nothing lives in them.
+fn owed_to_worktrees(tx: &ReadTx<'_>) -> Result<Vec<Job>> {
+    let mut jobs = Vec::new();
+    for workspace in tx.workspaces_owed()? {
+        let Some(attempt) = tx.attempt(&workspace.attempt_id)? else { continue };
+        let live = is_live(tx, &attempt)?;
+        jobs.extend(match workspace.state.owes() {
+            Some(WorkspaceDuty::Save) if !live => Some(Job::Save(attempt.id)),
+            Some(WorkspaceDuty::Remove) if !live => Some(Job::Remove(attempt.id)),
+            Some(WorkspaceDuty::Point) => Some(Job::Point(attempt.id)),
+            Some(WorkspaceDuty::Squash) => Some(Job::Squash(attempt.id)),
+            Some(WorkspaceDuty::Save | WorkspaceDuty::Remove) | None => None,
+        });
+    }
+    Ok(jobs)
+}
+
 /// Tells that nothing runs any more. Whoever asked may have gone.
 fn ended(answer: oneshot::Sender<()>) {
     if answer.send(()).is_err() {

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::incoming;
 use super::run::{Engine, stale_is_fine};
 use crate::domain::approval::{self, Decide};
-use crate::domain::attempt::{AttemptInput, Cause};
+use crate::domain::attempt::{AttemptInput, Cause, Next};
 use crate::domain::event::EventKind;
 use crate::domain::text::reason;
 use crate::domain::turn::TurnState;
@@ -91,7 +91,13 @@ impl Engine {
                 TurnOutcome::Succeeded { text } => {
                     report.text = Some(text.clone());
                     let project = tx.project(&tx.task(&attempt.task_id)?.project_id)?;
-                    AttemptInput::TurnSucceeded { verify: project.verification.is_some() }
+                    AttemptInput::TurnSucceeded(if attempt.is_isolated() || project.is_git {
+                        Next::Gather
+                    } else if project.verification.is_some() {
+                        Next::Verify
+                    } else {
+                        Next::Nothing
+                    })
                 }
                 TurnOutcome::Interrupted => {
                     report.message = Some("it was interrupted".to_owned());

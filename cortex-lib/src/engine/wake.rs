@@ -2,9 +2,12 @@
 
 use tokio::sync::oneshot;
 
+use super::workspaces::Prepared;
+use crate::domain::workspace::ChangedFile;
 use crate::error::{Error, Result};
 use crate::ids::{AttemptId, SessionId, TurnId};
 use crate::port::{Opened, SessionEvent, VerificationOutcome};
+use crate::store::Files;
 
 /// What the engine hears.
 #[derive(Debug)]
@@ -37,8 +40,20 @@ pub(super) enum Job {
     SendTurn(AttemptId),
     /// Interrupt the turn of an attempt.
     InterruptTurn(AttemptId),
+    /// Make the worktree of an attempt, or note the files of its folder.
+    Prepare(AttemptId),
+    /// Commit what a turn left, or note what it changed.
+    Gather(AttemptId),
     /// Run the verification of an attempt.
     Verify(AttemptId),
+    /// Commit what a worktree holds before it goes.
+    Save(AttemptId),
+    /// Point the branch of a task at the commit of an attempt.
+    Point(AttemptId),
+    /// Bring the commit of an attempt into the project's folder.
+    Squash(AttemptId),
+    /// Remove the worktree of an attempt.
+    Remove(AttemptId),
     /// Send a direct turn.
     SendDirect(TurnId),
     /// Interrupt a direct turn.
@@ -60,6 +75,14 @@ pub(super) enum Done {
     Interrupted(Result<()>),
     /// A turn that was to be interrupted had not even been sent.
     NeverSent,
+    /// A workspace is ready, or could not be made so.
+    Prepared(Result<Prepared>),
+    /// What a turn did to the files is known, or could not be kept.
+    Gathered(Result<Files>),
+    /// Something that was owed to a worktree is done, or could not be.
+    Workspace(Result<()>),
+    /// An integration is done, and this was changed in the worktree since its commit; or it could not be.
+    Squashed(Result<Vec<ChangedFile>>),
     /// A verification ended by itself.
     Verified(VerificationOutcome),
     /// It was ended before.
@@ -74,6 +97,10 @@ impl Done {
             Job::Close(_) => Self::Closed,
             Job::SendTurn(_) | Job::SendDirect(_) => Self::Sent(Err(error)),
             Job::InterruptTurn(_) | Job::InterruptDirect(_) => Self::Interrupted(Err(error)),
+            Job::Prepare(_) => Self::Prepared(Err(error)),
+            Job::Gather(_) => Self::Gathered(Err(error)),
+            Job::Save(_) | Job::Point(_) | Job::Remove(_) => Self::Workspace(Err(error)),
+            Job::Squash(_) => Self::Squashed(Err(error)),
             Job::Verify(_) => Self::Verified(VerificationOutcome::Unavailable {
                 commands: Vec::new(),
                 message: error.message().to_owned(),

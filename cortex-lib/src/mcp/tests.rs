@@ -202,7 +202,7 @@ impl Served {
                 updated_at: now,
             };
             tx.insert_agent(&agent)?;
-            tx.insert_session(&session, &agent.id, &agent.runtime_id)?;
+            tx.insert_session(&session, &agent.id, &agent.runtime_id, None)?;
             tx.set_session_token(&session, &hash)
         });
         write.await.unwrap();

@@ -14,7 +14,9 @@ pub use runtime::{
     Health, HealthReport, McpAccess, Opened, ProcessStrategy, Runtime, RuntimeInfo, SessionSpec,
 };
 #[cfg(feature = "testing")]
-pub use scripted::{Asked, Opening, Script, ScriptedHost, ScriptedRuntime, ScriptedWorld, Verdict};
+pub use scripted::{
+    Asked, GitFate, Opening, Script, ScriptedHost, ScriptedRuntime, ScriptedWorld, Verdict,
+};
 pub use session::{
     OutputKind, Session, SessionEvent, SessionFacts, ToolAnswer, ToolRequest, Turn, TurnEnd,
     TurnFailure, TurnOutcome,

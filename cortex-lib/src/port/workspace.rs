@@ -4,9 +4,9 @@ use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::domain::workspace::{Change, ChangedFile, Kept, Squash};
 use crate::error::Result;
 use crate::ids::{AttemptId, TaskId};
 
@@ -21,58 +21,6 @@ pub struct Worktree {
     pub attempt_id: AttemptId,
     /// The task of that attempt.
     pub task_id: TaskId,
-}
-
-/// What happened to a file.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum Change {
-    /// It is new.
-    Added,
-    /// Its content or its mode is another.
-    Modified,
-    /// It is gone.
-    Deleted,
-    /// It has another path.
-    Renamed,
-}
-
-/// A file that differs between two trees.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct ChangedFile {
-    /// Its path from the root of the repository, with `/`. A path that is not UTF-8 is shown as git quotes it.
-    pub path: String,
-    /// What happened to it.
-    pub change: Change,
-    /// The path it had before it was renamed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<String>,
-}
-
-/// A commit that keeps what a worktree held at one moment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
-    /// The commit, whose only parent is the worktree's base.
-    pub commit: String,
-    /// Its tree.
-    pub tree: String,
-    /// What differs from the base.
-    pub changed_files: Vec<ChangedFile>,
-}
-
-/// What bringing a commit into a project's folder would do. Made without changing anything.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Squash {
-    /// The HEAD of the folder that it was made for.
-    pub head: String,
-    /// The tree that the index and the folder will hold.
-    pub tree: String,
-    /// What will differ from HEAD, staged.
-    pub changed_files: Vec<ChangedFile>,
 }
 
 /// Git, for the core. Every method may be dropped half way and called again.

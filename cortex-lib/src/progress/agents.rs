@@ -2,9 +2,10 @@
 
 use super::AttemptReport;
 use crate::domain::agent::{AgentInput, AgentState, AgentStatus, Wanted};
-use crate::domain::attempt::{AttemptInput, Cause, EndReason};
+use crate::domain::attempt::{AttemptInput, AttemptState, Cause, EndReason};
 use crate::error::{Code, Error, Result};
 use crate::ids::{AgentId, SessionId};
+use crate::port::SessionFacts;
 use crate::settings::Settings;
 use crate::store::{Agent, ReadTx, Why, WriteTx};
 
@@ -39,7 +40,7 @@ impl WriteTx<'_> {
         let agent =
             self.step_agent(id, AgentInput::Start(session.clone()), &Why::Because("start"))?;
         if agent.state.session() == Some(&session) {
-            self.insert_session(&session, id, &agent.runtime_id)?;
+            self.insert_session(&session, id, &agent.runtime_id, None)?;
         }
         Ok(agent)
     }
@@ -52,13 +53,20 @@ impl WriteTx<'_> {
     pub fn stop_agent(&mut self, id: &AgentId, settings: &Settings) -> Result<Agent> {
         let before = self.agent(id)?;
         let agent = self.step_agent(id, AgentInput::Stop, &Why::Because("stop"))?;
+        let report = AttemptReport::default();
+        let end = AttemptInput::End(EndReason::AgentStopped);
         if let AgentState::Busy { attempt, .. } = &before.state {
-            self.attempt_input(
-                attempt,
-                AttemptInput::End(EndReason::AgentStopped),
-                &AttemptReport::default(),
-                settings,
-            )?;
+            self.attempt_input(attempt, end, &report, settings)?;
+        }
+        // A session of its own may outlive the agent's. It is ended as that is: without asking its turn first.
+        let running = self.live_attempts()?.into_iter().filter(|attempt| {
+            attempt.agent_id == *id && attempt.is_isolated() && attempt.state.holds_agent()
+        });
+        for attempt in running.collect::<Vec<_>>() {
+            let ending = self.attempt_input(&attempt.id, end, &report, settings)?;
+            if matches!(ending.state, AttemptState::Ending(_)) {
+                self.attempt_input(&attempt.id, AttemptInput::GraceOver, &report, settings)?;
+            }
         }
         if let Some(turn) = before.state.direct_turn()
             && let Some(turn) = self.direct_turn(turn)?
@@ -86,32 +94,55 @@ impl WriteTx<'_> {
         self.step_agent(id, AgentInput::Resume, &Why::Because("resume"))
     }
 
-    /// Notes that a session is open. Returns `None` when nobody waits for it any more: it is to be closed.
+    /// Notes that a session is open. Returns whether somebody still waits for it: else it is to be closed.
     pub fn session_opened(
         &mut self,
         id: &SessionId,
-        native: Option<&str>,
-        pid: Option<u32>,
-        resumed: bool,
-    ) -> Result<Option<Agent>> {
-        let Some(session) = self.session(id)? else { return Ok(None) };
-        self.set_session_facts(id, native, pid, resumed)?;
+        facts: &SessionFacts,
+        settings: &Settings,
+    ) -> Result<bool> {
+        let Some(session) = self.session(id)? else { return Ok(false) };
+        self.set_session_facts(id, facts.native_session_id.as_deref(), facts.pid, facts.resumed)?;
+        if let Some(attempt) = &session.attempt_id {
+            let report = AttemptReport::default();
+            return match self.attempt_input(attempt, AttemptInput::SessionOpened, &report, settings)
+            {
+                Ok(_) => Ok(true),
+                Err(error) if error.code() == Code::AttemptStale => Ok(false),
+                Err(error) => Err(error),
+            };
+        }
         match self.step_agent(
             &session.agent_id,
             AgentInput::Opened(id.clone()),
             &Why::Because("ready"),
         ) {
-            Ok(agent) if agent.state.status() == AgentStatus::Ready => Ok(Some(agent)),
-            Ok(_) => Ok(None),
-            Err(error) if error.code() == Code::AgentStateConflict => Ok(None),
+            Ok(agent) => Ok(agent.state.status() == AgentStatus::Ready),
+            Err(error) if error.code() == Code::AgentStateConflict => Ok(false),
             Err(error) => Err(error),
         }
     }
 
     /// Notes that a session could not be opened. Nothing of it lives.
-    pub fn session_open_failed(&mut self, id: &SessionId, error: Error) -> Result<()> {
+    pub fn session_open_failed(
+        &mut self,
+        id: &SessionId,
+        error: Error,
+        settings: &Settings,
+    ) -> Result<()> {
         let Some(session) = self.session(id)? else { return Ok(()) };
         self.end_session(id)?;
+        if let Some(attempt) = &session.attempt_id {
+            let report = AttemptReport {
+                message: Some(error.message().to_owned()),
+                ..AttemptReport::default()
+            };
+            let failed = AttemptInput::TurnFailed(start_cause(error.code()));
+            return match self.attempt_input(attempt, failed, &report, settings) {
+                Err(error) if error.code() != Code::AttemptStale => Err(error),
+                Ok(_) | Err(_) => Ok(()),
+            };
+        }
         let stopped = self.agent(&session.agent_id)?.state.status() == AgentStatus::Stopping;
         let why = if stopped { Why::Because("stopped") } else { Why::Failed(error) };
         stale_is_fine(self.step_agent(&session.agent_id, AgentInput::OpenFailed(id.clone()), &why))
@@ -145,8 +176,12 @@ impl WriteTx<'_> {
             }
             SessionEnd::CoreGone => (AgentInput::CoreRestarted, Why::Because("the core restarted")),
         };
-        stale_is_fine(self.step_agent(&session.agent_id, input, &why))?;
-        let closed = matches!(end, SessionEnd::Closed);
+        // The session of one attempt says nothing about its agent, whose own conversation lives on.
+        let is_its_own = session.attempt_id.is_none();
+        if is_its_own {
+            stale_is_fine(self.step_agent(&session.agent_id, input, &why))?;
+        }
+        let closed = is_its_own && matches!(end, SessionEnd::Closed);
 
         let (input, failure) = match end {
             SessionEnd::Closed => {
@@ -258,6 +293,21 @@ pub struct TurnFailed {
     pub cause: &'static str,
     /// What happened.
     pub message: String,
+}
+
+/// The class of a failed start of a session that is for one attempt alone.
+fn start_cause(code: Code) -> Cause {
+    match code {
+        Code::RuntimeNotInstalled
+        | Code::RuntimeNotLoggedIn
+        | Code::RuntimeCapabilityMissing
+        | Code::RuntimeRefused => Cause::Refused,
+        Code::RuntimeStartTimedOut => Cause::Transient,
+        Code::RuntimeSessionEnded => Cause::Crashed,
+        Code::ProjectInvalidRoot => Cause::InvalidRoot,
+        Code::WorkspaceUnavailable | Code::WorkspaceUnowned => Cause::WorkspaceUnavailable,
+        _ => Cause::Error,
+    }
 }
 
 fn interrupted(message: &str) -> TurnFailed {

@@ -1,13 +1,14 @@
 //! Attempts: what their steps mean for their agent and their task.
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
 use super::agents::TurnFailed;
 use super::turns::TurnOver;
 use crate::domain::agent::AgentInput;
-use crate::domain::attempt::{AttemptInput, AttemptState, Cause, EndReason, Outcome};
+use crate::domain::attempt::{AttemptInput, AttemptState, Cause, EndReason, Next, Outcome};
 use crate::domain::event::EventKind;
 use crate::domain::hold::{Hold, HoldEnd};
 use crate::domain::message::takes_messages;
@@ -18,13 +19,15 @@ use crate::domain::text::{head_and_tail, reason};
 use crate::domain::usage::Usage;
 use crate::domain::verification::CommandReport;
 use crate::error::{Code, Error, Result};
-use crate::ids::{AgentId, AttemptId, TaskId, TurnId};
-use crate::limits::{RATE_LIMIT_WAIT, RELEASE_GRACE, RESULT_BYTES_MAX, TASK_TIMEOUT_SECS};
+use crate::ids::{AgentId, AttemptId, SessionId, TaskId, TurnId};
+use crate::limits::{
+    CHANGED_FILES_MAX, RATE_LIMIT_WAIT, RELEASE_GRACE, RESULT_BYTES_MAX, TASK_TIMEOUT_SECS,
+};
 use crate::settings::Settings;
 use crate::store::{
-    Attempt, AttemptFailure, AttemptResult, Decision, DecisionKind, HoldRow, NewEvent, TaskFailure,
-    TaskResult, Timer, VerificationRecord, VerificationStatus, Why, Workspace, WorkspaceKind,
-    WriteTx,
+    Attempt, AttemptFailure, AttemptResult, Decision, DecisionKind, Files, HoldRow, NewEvent,
+    TaskFailure, TaskResult, Timer, VerificationRecord, VerificationStatus, Why, Workspace,
+    WorkspaceKind, WriteTx,
 };
 use crate::time::Timestamp;
 
@@ -41,38 +44,60 @@ pub struct AttemptReport {
     pub usage: Usage,
     /// The verification commands that ran.
     pub commands: Vec<CommandReport>,
+    /// The commit that its worktree began at.
+    pub base_commit: Option<String>,
+    /// The folder of its worktree that stands for the project's.
+    pub folder: Option<PathBuf>,
+    /// What became known of its files.
+    pub files: Files,
 }
 
 impl WriteTx<'_> {
-    /// Gives a task to an agent: keeps the attempt, from here on its turn is owed.
+    /// Gives a task to an agent: keeps the attempt, from here on its turn is owed. An isolated one gets a worktree in
+    /// `worktrees` and a session of its own; the agent's own conversation rests meanwhile (H-31).
     ///
     /// # Errors
     ///
     /// `task.state_conflict`, `agent.state_conflict` when either is not ready for it.
-    pub fn assign(&mut self, task_id: &TaskId, agent_id: &AgentId) -> Result<Attempt> {
+    pub fn assign(
+        &mut self,
+        task_id: &TaskId,
+        agent_id: &AgentId,
+        worktrees: &Path,
+    ) -> Result<Attempt> {
         let (task, agent) = (self.task(task_id)?, self.agent(agent_id)?);
-        let session_id = agent.state.session().cloned().ok_or_else(|| {
+        let project = self.project(&task.project_id)?;
+        let own_session = agent.state.session().cloned().ok_or_else(|| {
             Error::new(Code::AgentStateConflict, format!("agent {} has no session", agent.name))
                 .with("agent_id", agent_id.as_str())
         })?;
         let number =
             self.attempts_of(task_id)?.last().map_or(1, |last| last.number.saturating_add(1));
+        let id = AttemptId::new(self.env().mint());
+        let isolated = task.spec.isolated();
+        let (kind, path, session_id) = if isolated {
+            let session = SessionId::new(self.env().mint());
+            self.insert_session(&session, agent_id, &agent.runtime_id, Some(&id))?;
+            (WorkspaceKind::Worktree, worktrees.join(id.as_str()), session)
+        } else {
+            (WorkspaceKind::Project, project.root.clone(), own_session)
+        };
         let attempt = Attempt {
-            id: AttemptId::new(self.env().mint()),
+            id,
             task_id: task_id.clone(),
             number,
             agent_id: agent_id.clone(),
             runtime_id: agent.runtime_id,
             session_id,
             turn_id: TurnId::new(self.env().mint()),
-            state: AttemptState::Starting,
-            generation: self.objective(&task.objective_id)?.generation,
-            workspace: Workspace {
-                kind: WorkspaceKind::Project,
-                path: self.project(&task.project_id)?.root,
-                branch: None,
-                base_commit: None,
+            state: if isolated || project.is_git {
+                AttemptState::Preparing
+            } else {
+                AttemptState::Starting
             },
+            generation: self.objective(&task.objective_id)?.generation,
+            workspace: Workspace { kind, path, branch: None, base_commit: None },
+            files: Files::default(),
             result: None,
             failure: None,
             usage: Usage::default(),
@@ -83,6 +108,9 @@ impl WriteTx<'_> {
         self.step_task(task_id, TaskInput::Assign(attempt.id.clone()), |_| ())?;
         self.step_agent(agent_id, AgentInput::Assign(attempt.id.clone()), &Why::Because("task"))?;
         self.insert_attempt(&attempt, &task.project_id)?;
+        if isolated {
+            self.plan_workspace(&attempt, &task, &project.root)?;
+        }
         let limit = task.spec.timeout_secs.unwrap_or(TASK_TIMEOUT_SECS);
         let due = self.steady().after(std::time::Duration::from_secs(limit.into()));
         self.set_timer(&Timer::AttemptDeadline(attempt.id.clone()), due)?;
@@ -132,8 +160,13 @@ impl WriteTx<'_> {
                 data,
             })?;
         }
+        self.workspace_follows(&attempt, input)?;
         match attempt.state {
-            AttemptState::Starting | AttemptState::Running | AttemptState::Halting(_) => {}
+            AttemptState::Preparing
+            | AttemptState::Opening
+            | AttemptState::Starting
+            | AttemptState::Running
+            | AttemptState::Halting(_) => {}
             AttemptState::Ending(reason) => {
                 let due = self.steady().after(RELEASE_GRACE);
                 self.set_timer(&Timer::AttemptGrace(id.clone()), due)?;
@@ -143,6 +176,8 @@ impl WriteTx<'_> {
             }
             // The core ends the sessions itself, and wants the agents back at its next start.
             AttemptState::Killing(EndReason::CoreStopping) => {}
+            // A session of its own ends alone.
+            AttemptState::Killing(_) if attempt.is_isolated() => {}
             // The session is shared with nothing else that runs: the agent goes with it. Only a person who ends
             // the task ends the agent too.
             AttemptState::Killing(reason) => {
@@ -156,7 +191,7 @@ impl WriteTx<'_> {
                 let why = Why::Because("did not let go of its task");
                 self.step_agent(&attempt.agent_id, input, &why)?;
             }
-            AttemptState::Verifying => {
+            AttemptState::Gathering | AttemptState::Verifying => {
                 self.clear_timer(&Timer::AttemptDeadline(id.clone()))?;
                 self.step_task(&task.id, TaskInput::Verify(id.clone()), |_| ())?;
             }
@@ -175,7 +210,7 @@ impl WriteTx<'_> {
         let end = AttemptEnd {
             outcome,
             retries_max: task.spec.max_retries.unwrap_or(settings.retry.max_retries),
-            isolated: attempt.workspace.kind == WorkspaceKind::Worktree,
+            isolated: attempt.is_isolated(),
             approve_unverified: settings.approvals.approve_unverified,
         };
         let wait = backoff(&settings.retry, task.state.retries.saturating_add(1), |sides| {
@@ -199,6 +234,9 @@ impl WriteTx<'_> {
             Phase::Failed(cause) => task.failure = Some(failure_of(cause.as_str(), attempt, false)),
             Phase::Created | Phase::Running(_) | Phase::Verifying(_) | Phase::Cancelled(_) => {}
         })?;
+        if attempt.is_isolated() {
+            self.settle_workspaces(&task.id)?;
+        }
         if !changed {
             return Ok(());
         }
@@ -221,7 +259,7 @@ impl WriteTx<'_> {
             message: report.message.clone().unwrap_or_else(|| "it was ended".to_owned()),
         };
         let end = match (input, &report.text) {
-            (AttemptInput::TurnSucceeded { .. }, Some(text)) => Ok((text.as_str(), report.usage)),
+            (AttemptInput::TurnSucceeded(_), Some(text)) => Ok((text.as_str(), report.usage)),
             _ => Err(&failed),
         };
         let (agent_id, turn_id) = (&attempt.agent_id, &attempt.turn_id);
@@ -264,20 +302,44 @@ fn note(attempt: &mut Attempt, input: AttemptInput, report: &AttemptReport) {
             Some(AttemptFailure { message: reason(message), resets_at: report.resets_at });
     }
     let status = match input {
-        AttemptInput::TurnSucceeded { verify: true } => VerificationStatus::Running,
+        AttemptInput::Prepared { .. } => {
+            attempt.workspace.base_commit.clone_from(&report.base_commit);
+            if let Some(folder) = &report.folder {
+                attempt.workspace.path.clone_from(folder);
+            }
+            attempt.files.before.clone_from(&report.files.before);
+            return;
+        }
+        AttemptInput::Gathered { verify } => {
+            let Files { tree, commit, changed_files, .. } = report.files.clone();
+            let before = attempt.files.before.take();
+            attempt.files = Files { before, tree, commit, changed_files };
+            if let Some(files) = &mut attempt.files.changed_files {
+                files.truncate(CHANGED_FILES_MAX);
+            }
+            if !verify {
+                return;
+            }
+            VerificationStatus::Running
+        }
+        AttemptInput::TurnSucceeded(Next::Verify) => VerificationStatus::Running,
         AttemptInput::VerificationPassed => VerificationStatus::Passed,
         AttemptInput::VerificationFailed => VerificationStatus::Failed,
         AttemptInput::VerificationUnavailable => VerificationStatus::Unavailable,
         AttemptInput::VerificationHalted => VerificationStatus::Cancelled,
         AttemptInput::TurnAccepted
-        | AttemptInput::TurnSucceeded { verify: false }
+        | AttemptInput::SessionOpened
+        | AttemptInput::WorkspaceFailed
+        | AttemptInput::TurnSucceeded(Next::Gather | Next::Nothing)
         | AttemptInput::TurnFailed(_)
         | AttemptInput::SessionLost
         | AttemptInput::CoreLost
         | AttemptInput::End(_)
         | AttemptInput::GraceOver => return,
     };
-    attempt.verification = Some(VerificationRecord { status, commands: report.commands.clone() });
+    let tree = attempt.files.tree.clone();
+    let commands = report.commands.clone();
+    attempt.verification = Some(VerificationRecord { status, commands, tree });
 }
 
 fn result_of(attempt: &Attempt, evidence: Evidence, at: Timestamp) -> TaskResult {
@@ -285,13 +347,19 @@ fn result_of(attempt: &Attempt, evidence: Evidence, at: Timestamp) -> TaskResult
         .result
         .as_ref()
         .map_or((String::new(), false), |kept| (kept.text.clone(), kept.truncated));
-    TaskResult { text, truncated, evidence, at }
+    TaskResult { text, truncated, evidence, changed_files: attempt.files.changed_files.clone(), at }
 }
 
 /// The result of a task's last attempt, as a person approves it.
 pub(super) fn approved_result(attempt: Option<&Attempt>, at: Timestamp) -> TaskResult {
     attempt.map_or_else(
-        || TaskResult { text: String::new(), truncated: false, evidence: Evidence::Approved, at },
+        || TaskResult {
+            text: String::new(),
+            truncated: false,
+            evidence: Evidence::Approved,
+            changed_files: None,
+            at,
+        },
         |attempt| result_of(attempt, Evidence::Approved, at),
     )
 }

@@ -1,6 +1,7 @@
 //! The rows that decide what starts, as the scheduler wants them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use crate::domain::agent::AgentStatus;
 use crate::domain::capability::Capability;
@@ -22,6 +23,8 @@ pub struct BoardFacts {
     pub stopping: bool,
     /// Sessions that died and are being cleaned up: their agents take nothing new.
     pub dying: BTreeSet<SessionId>,
+    /// Where worktrees are made.
+    pub worktrees: PathBuf,
 }
 
 impl ReadTx<'_> {

@@ -41,8 +41,8 @@ pub enum Posted {
 
 /// What speaks for a post.
 enum Verdict {
-    Repeat(Message),
-    Fits(Reader),
+    Repeat(Box<Message>),
+    Fits(Box<Reader>),
 }
 
 /// Who will read a message.
@@ -65,8 +65,8 @@ impl WriteTx<'_> {
     pub fn post_message(&mut self, mut post: Post) -> Result<Posted> {
         post.letter.body = stored_body(&post.letter.body);
         match self.judge(&post, self.steady()) {
-            Ok(Verdict::Repeat(message)) => Ok(Posted::Again(message)),
-            Ok(Verdict::Fits(reader)) => self.keep_message(post, reader).map(Posted::New),
+            Ok(Verdict::Repeat(message)) => Ok(Posted::Again(*message)),
+            Ok(Verdict::Fits(reader)) => self.keep_message(post, *reader).map(Posted::New),
             // Nothing was written yet: there was only looked.
             Err(error) if !matches!(error.code().kind(), Kind::Internal | Kind::RuntimeError) => {
                 self.tell_rejected(&post, &error)?;
@@ -181,7 +181,7 @@ impl ReadTx<'_> {
     /// Decides about a post. It only reads, so a refusal leaves nothing half done.
     fn judge(&self, post: &Post, now: Timestamp) -> Result<Verdict> {
         if let Some(message) = self.posted_before(post, now)? {
-            return Ok(Verdict::Repeat(message));
+            return Ok(Verdict::Repeat(Box::new(message)));
         }
         let reader = self.reader_of(post)?;
         if let Some(id) = &post.letter.in_reply_to {
@@ -199,7 +199,7 @@ impl ReadTx<'_> {
             sent: sender.map(|sender| self.sent_count(sender, now)).transpose()?,
         };
         match may_post(&facts) {
-            Ok(()) => Ok(Verdict::Fits(reader)),
+            Ok(()) => Ok(Verdict::Fits(Box::new(reader))),
             Err(rejection) => Err(refusal(rejection, post, &reader)),
         }
     }

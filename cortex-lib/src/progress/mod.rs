@@ -17,6 +17,7 @@ mod reassignments;
 mod recovery;
 mod tasks;
 mod turns;
+mod workspaces;
 
 pub use agents::{SessionEnd, TurnFailed};
 pub use attempts::AttemptReport;
@@ -26,3 +27,4 @@ pub use messages::{Post, Posted};
 pub use objectives::NewObjective;
 pub use proposals::NewProposal;
 pub use tasks::Decided;
+pub use workspaces::Integrable;

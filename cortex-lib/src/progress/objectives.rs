@@ -27,7 +27,8 @@ pub struct NewObjective {
 }
 
 impl WriteTx<'_> {
-    /// Creates an objective with its tasks, all or nothing. Those without dependencies are READY at once.
+    /// Creates an objective with its tasks, all or nothing. Those without dependencies are READY at once. `isolation`:
+    /// what is wrong with isolated tasks in this project, as far as it was looked at (H-42).
     ///
     /// # Errors
     ///
@@ -36,8 +37,9 @@ impl WriteTx<'_> {
         &mut self,
         new: NewObjective,
         capabilities: &BTreeMap<RuntimeId, BTreeSet<Capability>>,
+        isolation: Option<&str>,
     ) -> Result<Objective> {
-        self.check_tasks(&new.project_id, &new.tasks, capabilities)?;
+        self.check_tasks(&new.project_id, &new.tasks, capabilities, isolation)?;
         let now = self.now();
         let objective = Objective {
             id: ObjectiveId::new(self.env().mint()),
@@ -78,6 +80,7 @@ impl WriteTx<'_> {
                 failure: None,
                 decisions: Vec::new(),
                 reassignments: Vec::new(),
+                integration: None,
                 created_at: now,
                 ready_at: None,
                 started_at: None,
@@ -101,9 +104,9 @@ impl WriteTx<'_> {
         project: &ProjectId,
         tasks: &[TaskSpec],
         capabilities: &BTreeMap<RuntimeId, BTreeSet<Capability>>,
+        isolation: Option<&str>,
     ) -> Result<()> {
         self.project(project)?;
-        let isolation = Some("workspace_isolation is not offered by this version; leave it out");
         plan::check(
             tasks,
             |task, agent| self.pin_problem(project, task, agent, capabilities),

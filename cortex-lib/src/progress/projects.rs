@@ -1,7 +1,8 @@
 //! Projects: when one may go, and what goes with it.
 
+use crate::domain::workspace::WorkspaceInput;
 use crate::error::{Code, Error, Result};
-use crate::ids::ProjectId;
+use crate::ids::{AttemptId, ProjectId};
 use crate::store::{Project, WriteTx};
 
 impl WriteTx<'_> {
@@ -10,10 +11,14 @@ impl WriteTx<'_> {
     ///
     /// # Errors
     ///
-    /// `project.not_found`, `project.in_use` while sessions live or objectives have not ended.
-    pub fn retire_project(&mut self, id: &ProjectId) -> Result<Project> {
+    /// `project.not_found`, `project.in_use` while sessions live, objectives have not ended or worktrees hold something
+    /// that was not integrated. `gone`: worktrees that a person took away.
+    pub fn retire_project(&mut self, id: &ProjectId, gone: &[AttemptId]) -> Result<Project> {
         let project = self.project(id)?;
         self.check_not_planned(&project)?;
+        for attempt in gone {
+            self.workspace_input(attempt, WorkspaceInput::Gone)?;
+        }
         let agents = self.agents(Some(id))?;
         let live: Vec<_> = agents
             .iter()
@@ -36,6 +41,26 @@ impl WriteTx<'_> {
                 .with("project_id", id.as_str())
                 .with("agent_ids", live)
                 .with("objective_ids", open));
+        }
+        let worktrees: Vec<_> = self
+            .workspaces_in(id)?
+            .into_iter()
+            .filter(|workspace| workspace.state.holds_work())
+            .collect();
+        if !worktrees.is_empty() {
+            let message = format!(
+                "project {} has {} worktrees that hold something that was not integrated",
+                project.name,
+                worktrees.len()
+            );
+            let paths: Vec<_> =
+                worktrees.iter().map(|one| one.path.display().to_string()).collect();
+            let tasks: Vec<_> = worktrees.iter().map(|one| one.task_id.to_string()).collect();
+            return Err(Error::new(Code::ProjectInUse, message)
+                .remedy("Integrate the named tasks, or remove the named worktrees with git.")
+                .with("project_id", id.as_str())
+                .with("task_ids", tasks)
+                .with("worktrees", paths));
         }
         self.reject_proposals_of(id)?;
         for agent in &agents {

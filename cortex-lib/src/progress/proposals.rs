@@ -31,7 +31,9 @@ impl WriteTx<'_> {
     /// `project.not_found`, `proposal.too_many_pending`, and those of
     /// [`plan::check`](crate::domain::plan::check).
     pub fn propose(&mut self, new: NewProposal) -> Result<Proposal> {
-        self.check_tasks(&new.project_id, &new.plan.specs(), &BTreeMap::new())?;
+        // A planner's plan names no agent, so nobody's capabilities are asked for.
+        let isolation = Some("only a person asks for a worktree, when editing the proposal");
+        self.check_tasks(&new.project_id, &new.plan.specs(), &BTreeMap::new(), isolation)?;
         self.check_room_for_proposal()?;
         let id = ProposalId::new(self.env().mint());
         let proposal = Proposal {
@@ -51,7 +53,8 @@ impl WriteTx<'_> {
         Ok(proposal)
     }
 
-    /// Replaces a pending revision by a new one, which the person wrote.
+    /// Replaces a pending revision by a new one, which the person wrote. `isolation`: what is wrong with isolated tasks
+    /// in its project, as far as it was looked at (H-42).
     ///
     /// # Errors
     ///
@@ -62,10 +65,11 @@ impl WriteTx<'_> {
         id: &ProposalId,
         plan: ProposedPlan,
         by: &str,
+        isolation: Option<&str>,
     ) -> Result<Proposal> {
         let edited = self.proposal(id)?;
         // A plan names no agent, so nobody's capabilities are asked for.
-        self.check_tasks(&edited.project_id, &plan.specs(), &BTreeMap::new())
+        self.check_tasks(&edited.project_id, &plan.specs(), &BTreeMap::new(), isolation)
             .map_err(|error| error.inside("plan"))?;
         let next = ProposalId::new(self.env().mint());
         self.step_proposal(id, ProposalInput::Edit { by: next.clone() }, by, None)?;
@@ -84,7 +88,7 @@ impl WriteTx<'_> {
         Ok(proposal)
     }
 
-    /// Makes an objective of a pending revision. Both are decided in this one transaction: there is never an
+    /// Makes an objective of a pending revision. `isolation` is as for [`create_objective`](Self::create_objective). Both are decided in this one transaction: there is never an
     /// approval without its objective, nor a second objective.
     ///
     /// # Errors
@@ -96,6 +100,7 @@ impl WriteTx<'_> {
         id: &ProposalId,
         by: &str,
         capabilities: &BTreeMap<RuntimeId, BTreeSet<Capability>>,
+        isolation: Option<&str>,
     ) -> Result<(Proposal, Objective)> {
         let proposal = self.proposal(id)?;
         self.project(&proposal.project_id)?;
@@ -107,8 +112,9 @@ impl WriteTx<'_> {
             proposal_id: Some(proposal.id),
             by: by.to_owned(),
         };
-        let objective =
-            self.create_objective(new, capabilities).map_err(|error| error.inside("plan"))?;
+        let objective = self
+            .create_objective(new, capabilities, isolation)
+            .map_err(|error| error.inside("plan"))?;
         let input = ProposalInput::Approve { objective: objective.id.clone() };
         let approved = self.step_proposal(id, input, by, None)?;
         debug_assert_eq!(objective.proposal_id.as_ref(), Some(id), "both name each other");

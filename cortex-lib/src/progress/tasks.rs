@@ -93,6 +93,7 @@ impl WriteTx<'_> {
             task.decisions.push(kept);
         })?;
         self.tell_decision(&task, &decision)?;
+        self.settle_workspaces(id)?;
         self.task_moved(&task, settings)?;
         Ok(task)
     }
@@ -116,6 +117,7 @@ impl WriteTx<'_> {
             task.decisions.push(kept);
         })?;
         self.tell_decision(&task, &decision)?;
+        self.settle_workspaces(id)?;
         Ok(task)
     }
 
@@ -170,6 +172,7 @@ impl WriteTx<'_> {
                 let end = AttemptInput::End(EndReason::TaskCancelled);
                 self.attempt_input(&attempt.id, end, &AttemptReport::default(), settings)?;
             }
+            self.settle_workspaces(id)?;
         }
         Ok((task, changed))
     }

@@ -13,6 +13,7 @@ use crate::domain::attempt::{AttemptInput, AttemptState, Cause, EndReason, Outco
 use crate::domain::event::EventKind;
 use crate::domain::usage::Usage;
 use crate::domain::verification::CommandReport;
+use crate::domain::workspace::ChangedFile;
 use crate::domain::{Machine as _, Refusal, Step};
 use crate::error::{Code, Error, Result};
 use crate::ids::{AgentId, AttemptId, ProjectId, RuntimeId, SessionId, TaskId, TurnId};
@@ -41,6 +42,8 @@ pub struct Attempt {
     pub generation: u32,
     /// Where it works.
     pub workspace: Workspace,
+    /// What it did to the files, as far as git could tell.
+    pub files: Files,
     /// What its turn returned.
     pub result: Option<AttemptResult>,
     /// Why it has no result that counts.
@@ -67,6 +70,19 @@ pub struct Workspace {
     pub branch: Option<String>,
     /// The commit that a worktree began at.
     pub base_commit: Option<String>,
+}
+
+/// What an attempt did to the files of its workspace, as far as git could tell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Files {
+    /// The tree of the project's folder before the turn.
+    pub before: Option<String>,
+    /// The tree that the turn left: the one that is verified.
+    pub tree: Option<String>,
+    /// The commit that keeps it, for a worktree.
+    pub commit: Option<String>,
+    /// What the turn changed.
+    pub changed_files: Option<Vec<ChangedFile>>,
 }
 
 /// What sort of folder an attempt works in.
@@ -107,6 +123,8 @@ pub struct VerificationRecord {
     pub status: VerificationStatus,
     /// What ran.
     pub commands: Vec<CommandReport>,
+    /// The hash of the git tree that it ran on.
+    pub tree: Option<String>,
 }
 
 /// How far a verification came.
@@ -150,11 +168,19 @@ pub enum AttemptStatus {
 }
 
 impl Attempt {
+    /// Whether it has a worktree and a session of its own.
+    pub fn is_isolated(&self) -> bool {
+        self.workspace.kind == WorkspaceKind::Worktree
+    }
+
     /// Its state on the wire. What was told to end says so at once (H-37).
     pub fn status(&self) -> AttemptStatus {
         match self.state {
-            AttemptState::Starting | AttemptState::Running => AttemptStatus::Running,
-            AttemptState::Verifying => AttemptStatus::Verifying,
+            AttemptState::Preparing
+            | AttemptState::Opening
+            | AttemptState::Starting
+            | AttemptState::Running => AttemptStatus::Running,
+            AttemptState::Gathering | AttemptState::Verifying => AttemptStatus::Verifying,
             AttemptState::Ending(reason)
             | AttemptState::Killing(reason)
             | AttemptState::Halting(reason) => match reason {
@@ -182,15 +208,18 @@ impl Attempt {
             AttemptState::Over(Outcome::Failed(cause)) => Some(cause.as_str()),
             AttemptState::Over(Outcome::Cancelled(reason)) => Some(reason.as_str()),
             AttemptState::Over(Outcome::Lost) => Some("recovery.outcome_unknown"),
-            AttemptState::Starting
+            AttemptState::Preparing
+            | AttemptState::Opening
+            | AttemptState::Starting
             | AttemptState::Running
+            | AttemptState::Gathering
             | AttemptState::Verifying
             | AttemptState::Over(Outcome::Succeeded(_)) => None,
         }
     }
 }
 
-const COLUMNS: &str = "attempt_id, task_id, number, agent_id, runtime_id, session_id, turn_id, state, generation, workspace, \
+const COLUMNS: &str = "attempt_id, task_id, number, agent_id, runtime_id, session_id, turn_id, state, generation, workspace, files, \
                        result, failure, usage, verification, started_at, ended_at";
 
 fn from_row(row: &Row<'_>) -> rusqlite::Result<Attempt> {
@@ -205,6 +234,7 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<Attempt> {
         state: json(row, "state")?,
         generation: count(row, "generation")?,
         workspace: json(row, "workspace")?,
+        files: json(row, "files")?,
         result: json_or_none(row, "result")?,
         failure: json_or_none(row, "failure")?,
         usage: json(row, "usage")?,
@@ -240,8 +270,8 @@ impl WriteTx<'_> {
     /// Keeps an attempt before its turn is sent.
     pub(crate) fn insert_attempt(&mut self, attempt: &Attempt, project: &ProjectId) -> Result<()> {
         self.execute("INSERT INTO attempt (attempt_id, task_id, number, agent_id, runtime_id, session_id, turn_id, state, generation,
-                                      workspace, usage, started_at)
-                 VALUES (:id, :task, :number, :agent, :runtime, :session, :turn, :state, :generation, :workspace, :usage, :started)", named_params! {
+                                      workspace, files, usage, started_at)
+                 VALUES (:id, :task, :number, :agent, :runtime, :session, :turn, :state, :generation, :workspace, :files, :usage, :started)", named_params! {
                 ":id": attempt.id,
                 ":task": attempt.task_id,
                 ":number": attempt.number,
@@ -252,6 +282,7 @@ impl WriteTx<'_> {
                 ":state": Json(attempt.state),
                 ":generation": attempt.generation,
                 ":workspace": Json(&attempt.workspace),
+                ":files": Json(&attempt.files),
                 ":usage": Json(attempt.usage),
                 ":started": attempt.started_at,
             })?;
@@ -281,11 +312,13 @@ impl WriteTx<'_> {
         }
         attempt.ended_at = attempt.state.is_final().then(|| self.now());
         edit(&mut attempt);
-        self.execute("UPDATE attempt SET state = :state, result = :result, failure = :failure, usage = :usage,
-                                    verification = :verification, ended_at = :ended
+        self.execute("UPDATE attempt SET state = :state, workspace = :workspace, files = :files, result = :result,
+                                    failure = :failure, usage = :usage, verification = :verification, ended_at = :ended
                  WHERE attempt_id = :id", named_params! {
                 ":id": attempt.id,
                 ":state": Json(attempt.state),
+                ":workspace": Json(&attempt.workspace),
+                ":files": Json(&attempt.files),
                 ":result": attempt.result.as_ref().map(Json),
                 ":failure": attempt.failure.as_ref().map(Json),
                 ":usage": Json(attempt.usage),
@@ -297,6 +330,12 @@ impl WriteTx<'_> {
         }
         self.tell_attempt(&attempt, project)?;
         Ok((attempt, true))
+    }
+
+    /// Notes the branch that names the commit of an attempt.
+    pub(crate) fn set_attempt_branch(&mut self, id: &AttemptId, branch: &str) -> Result<()> {
+        let query = "UPDATE attempt SET workspace = json_set(workspace, '$.branch', ?2) WHERE attempt_id = ?1";
+        self.execute(query, (id, branch))
     }
 
     fn tell_attempt(&mut self, attempt: &Attempt, project: &ProjectId) -> Result<()> {

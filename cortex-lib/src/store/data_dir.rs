@@ -61,7 +61,13 @@ impl DataDir {
         let held = Held { path: path.to_owned(), lock, alive };
         fs::write(held.path.join(PID), std::process::id().to_string()).map_err(unusable)?;
         let dir = Self { held: Arc::new(held) };
-        for folder in [dir.credentials_dir(), dir.scratch_dir(), dir.logs_dir()] {
+        for folder in [
+            dir.credentials_dir(),
+            dir.scratch_dir(),
+            dir.worktrees_dir(),
+            dir.objects_dir(),
+            dir.logs_dir(),
+        ] {
             make_private(&folder).map_err(unusable)?;
         }
         Ok(dir)
@@ -102,6 +108,16 @@ impl DataDir {
     /// Files that live no longer than what they were made for.
     pub fn scratch_dir(&self) -> PathBuf {
         self.path().join("scratch")
+    }
+
+    /// The worktrees of isolated attempts, one folder each.
+    pub fn worktrees_dir(&self) -> PathBuf {
+        self.path().join("worktrees")
+    }
+
+    /// What git needs to compare the files of projects without writing to them.
+    pub fn objects_dir(&self) -> PathBuf {
+        self.path().join("objects")
     }
 
     /// Log files.

@@ -11,6 +11,8 @@ pub enum Fate {
     LoseBefore,
     /// The power goes after COMMIT. All is kept and nobody is answered.
     LoseAfter,
+    /// The power goes after COMMIT, when every caller was answered and before anybody acts on it.
+    LoseAnswered,
     /// The disk is full. Nothing is kept, every caller hears it, the store goes on.
     DiskFull,
     /// Another program holds the file: nothing is kept, the store goes on.
@@ -19,6 +21,8 @@ pub enum Fate {
     FailCommit,
     /// COMMIT fails with an outcome that nobody can know; it turns out that all was kept.
     FailButKeep,
+    /// A planted defect: nothing is kept, and every caller hears that it is.
+    Forget,
 }
 
 /// Decides the fate of commits.

@@ -38,6 +38,7 @@ mod tests;
 mod timer;
 mod turn;
 mod tx;
+mod workspace;
 mod writer;
 
 use std::io::ErrorKind;
@@ -54,6 +55,7 @@ pub use self::event_log::Event;
 pub use self::feed::Feed;
 pub use self::proposal::Resolution;
 pub use self::task::{Decision, DecisionKind, Reassignment, TaskFailure, TaskResult};
+pub use self::workspace::Integration;
 
 /// Declares what only tests see from outside.
 macro_rules! for_tests {
@@ -72,6 +74,7 @@ for_tests!(
     self::agent::Why,
     self::attempt::Attempt,
     self::attempt::AttemptFailure,
+    self::attempt::Files,
     self::attempt::VerificationRecord,
     self::event_log::AgentEventFilter,
     self::event_log::NewEvent,
@@ -88,6 +91,8 @@ for_tests!(
     self::turn::DirectTurn,
     self::tx::ReadTx,
     self::tx::WriteTx,
+    self::workspace::Intent,
+    self::workspace::WorkspaceRow,
 );
 
 #[cfg(any(test, feature = "testing"))]

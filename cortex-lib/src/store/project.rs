@@ -153,7 +153,7 @@ impl WriteTx<'_> {
 }
 
 /// A path as it is stored. Roots that are not UTF-8 are refused where they come in.
-fn text_of(path: &Path) -> Result<&str> {
+pub(super) fn text_of(path: &Path) -> Result<&str> {
     path.to_str().ok_or_else(|| {
         Error::new(Code::ProjectInvalidRoot, format!("{} is not valid UTF-8", path.display()))
     })

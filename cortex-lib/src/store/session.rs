@@ -4,7 +4,7 @@ use rusqlite::Row;
 
 use super::{ReadTx, WriteTx, sql};
 use crate::error::Result;
-use crate::ids::{AgentId, RuntimeId, SessionId};
+use crate::ids::{AgentId, AttemptId, RuntimeId, SessionId};
 #[cfg(feature = "mcp")]
 use crate::secret::SecretHash;
 use crate::time::Timestamp;
@@ -18,6 +18,8 @@ pub struct SessionRow {
     pub agent_id: AgentId,
     /// The runtime it runs on.
     pub runtime_id: RuntimeId,
+    /// The attempt that it was opened for alone, in its worktree. None: it is the agent's own conversation.
+    pub attempt_id: Option<AttemptId>,
     /// The runtime's own name of it.
     pub native_session_id: Option<String>,
     /// Its process.
@@ -30,14 +32,14 @@ pub struct SessionRow {
     pub ended_at: Option<Timestamp>,
 }
 
-const COLUMNS: &str =
-    "session_id, agent_id, runtime_id, native_session_id, pid, resumed, started_at, ended_at";
+const COLUMNS: &str = "session_id, agent_id, runtime_id, attempt_id, native_session_id, pid, resumed, started_at, ended_at";
 
 fn from_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
     Ok(SessionRow {
         id: row.get("session_id")?,
         agent_id: row.get("agent_id")?,
         runtime_id: row.get("runtime_id")?,
+        attempt_id: row.get("attempt_id")?,
         native_session_id: row.get("native_session_id")?,
         pid: row.get("pid")?,
         resumed: row.get("resumed")?,
@@ -79,16 +81,17 @@ impl ReadTx<'_> {
 }
 
 impl WriteTx<'_> {
-    /// Begins a session.
+    /// Begins a session of an agent; `attempt`: it is for that attempt alone.
     pub(crate) fn insert_session(
         &mut self,
         id: &SessionId,
         agent_id: &AgentId,
         runtime_id: &RuntimeId,
+        attempt: Option<&AttemptId>,
     ) -> Result<()> {
-        let query = "INSERT INTO session (session_id, agent_id, runtime_id, started_at) VALUES (?1, ?2, ?3, ?4)";
+        let query = "INSERT INTO session (session_id, agent_id, runtime_id, attempt_id, started_at) VALUES (?1, ?2, ?3, ?4, ?5)";
         let now = self.now();
-        self.execute(query, (id, agent_id, runtime_id, now))
+        self.execute(query, (id, agent_id, runtime_id, attempt, now))
     }
 
     /// Keeps the hash of a session's credential.
@@ -115,9 +118,10 @@ impl WriteTx<'_> {
     pub fn set_native_session(&mut self, id: &SessionId, native: Option<&str>) -> Result<()> {
         let query = "UPDATE session SET native_session_id = ?2 WHERE session_id = ?1";
         self.execute(query, (id, native))?;
-        // What an ended session still says must not send its agent back to it.
+        // What an ended session still says must not send its agent back to it, nor what the session of one
+        // attempt says: its agent goes on with its own conversation.
         let query = "UPDATE agent SET native_session_id = ?2
-                     WHERE agent_id = (SELECT agent_id FROM session WHERE session_id = ?1 AND ended_at IS NULL)";
+                     WHERE agent_id = (SELECT agent_id FROM session WHERE session_id = ?1 AND ended_at IS NULL AND attempt_id IS NULL)";
         self.execute(query, (id, native))
     }
 

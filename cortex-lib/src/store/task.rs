@@ -6,11 +6,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::column::{Json, count, json, json_or_none};
+use super::workspace::Integration;
 use super::{NewEvent, ReadTx, WriteTx};
 use crate::domain::event::EventKind;
 use crate::domain::hold::{Hold, HoldEnd};
 use crate::domain::plan::TaskSpec;
 use crate::domain::task::{Evidence, Phase, TaskInput, TaskState};
+use crate::domain::workspace::ChangedFile;
 use crate::domain::{Machine as _, Refusal, Step};
 use crate::error::{Code, Error, Result};
 use crate::ids::{AgentId, AttemptId, ObjectiveId, ProjectId, RuntimeId, TaskId};
@@ -45,6 +47,8 @@ pub struct Task {
     pub decisions: Vec<Decision>,
     /// Where it was moved.
     pub reassignments: Vec<Reassignment>,
+    /// How its changes came into the project's folder.
+    pub integration: Option<Integration>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When its dependencies had completed.
@@ -93,6 +97,9 @@ pub struct TaskResult {
     pub truncated: bool,
     /// What speaks for it.
     pub evidence: Evidence,
+    /// The files that it changed, at most 1,000; left out in lists and where git could not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed_files: Option<Vec<ChangedFile>>,
     /// When.
     pub at: Timestamp,
 }
@@ -159,7 +166,7 @@ pub struct Reassignment {
 }
 
 const COLUMNS: &str = "task_id, objective_id, project_id, position, spec, depends_on, pinned, state, hold, result, failure, \
-                       decisions, reassignments, created_at, ready_at, started_at, ended_at";
+                       decisions, reassignments, integration, created_at, ready_at, started_at, ended_at";
 
 fn from_row(row: &Row<'_>) -> rusqlite::Result<Task> {
     Ok(Task {
@@ -176,6 +183,7 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<Task> {
         failure: json_or_none(row, "failure")?,
         decisions: json(row, "decisions")?,
         reassignments: json(row, "reassignments")?,
+        integration: json_or_none(row, "integration")?,
         created_at: row.get("created_at")?,
         ready_at: row.get("ready_at")?,
         started_at: row.get("started_at")?,
@@ -293,7 +301,7 @@ impl WriteTx<'_> {
     pub(crate) fn save_task(&mut self, task: &Task) -> Result<()> {
         self.execute("UPDATE task SET pinned = :pinned, state = :state, status = :status, hold = :hold, result = :result,
                                  failure = :failure, decisions = :decisions, reassignments = :reassignments,
-                                 ready_at = :ready, started_at = :started, ended_at = :ended
+                                 integration = :integration, ready_at = :ready, started_at = :started, ended_at = :ended
                  WHERE task_id = :id", named_params! {
                 ":id": task.id,
                 ":pinned": task.pinned,
@@ -304,10 +312,37 @@ impl WriteTx<'_> {
                 ":failure": task.failure.as_ref().map(Json),
                 ":decisions": Json(&task.decisions),
                 ":reassignments": Json(&task.reassignments),
+                ":integration": task.integration.as_ref().map(Json),
                 ":ready": task.ready_at,
                 ":started": task.started_at,
                 ":ended": task.ended_at,
             })
+    }
+}
+
+impl WriteTx<'_> {
+    /// Keeps how a task's changes came into the project's folder.
+    pub(crate) fn set_integration(
+        &mut self,
+        task: &mut Task,
+        integration: Integration,
+        decision: Decision,
+    ) -> Result<()> {
+        let data = json!({
+            "task_id": task.id, "objective_id": task.objective_id, "key": task.spec.key,
+            "commit": integration.commit, "branch": integration.branch,
+            "changed_files": integration.changed_files.len(),
+            "left_behind": integration.left_behind.len(),
+        });
+        task.integration = Some(integration);
+        task.decisions.push(decision);
+        self.save_task(task)?;
+        self.emit(NewEvent {
+            kind: EventKind::TaskIntegrated,
+            project_id: Some(task.project_id.clone()),
+            agent_id: None,
+            data,
+        })
     }
 }
 

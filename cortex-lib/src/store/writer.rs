@@ -112,6 +112,9 @@ enum Lost {
     /// The power is gone.
     #[cfg(any(test, feature = "testing"))]
     Power,
+    /// The power goes when everybody was told that all is kept.
+    #[cfg(any(test, feature = "testing"))]
+    PowerWhenTold,
 }
 
 /// A full disk is known to have kept nothing. Any other failure is settled by the next open: after a
@@ -225,20 +228,15 @@ impl Writer {
             Some(why) => Err(Lost::Poison(why.clone())),
             None => self.try_commit(&mut jobs, &mut batch),
         };
-        let Batch { events, answers, changed } = batch;
         let why = match outcome {
-            Ok(()) => {
-                self.bounds = self.bounds.after(events.len());
-                if changed {
-                    self.shared.publish(events);
-                }
-                for answer in answers {
-                    answer(Ok(()));
-                }
-                return;
-            }
+            Ok(()) => return self.tell(batch),
             #[cfg(any(test, feature = "testing"))]
             Err(Lost::Power) => return self.lose_power(),
+            #[cfg(any(test, feature = "testing"))]
+            Err(Lost::PowerWhenTold) => {
+                self.tell(batch);
+                return self.lose_power();
+            }
             Err(Lost::Poison(why)) => {
                 self.poison = Some(why.clone());
                 why
@@ -252,13 +250,25 @@ impl Writer {
         if let Some(poison) = &self.poison {
             self.shared.fail(poison);
         }
-        for answer in answers {
+        for answer in batch.answers {
             answer(Err(why.clone()));
         }
         // Those whose turn did not come.
         for job in jobs {
             let (_, answer) = job(Err(why.clone()));
             answer(Err(why.clone()));
+        }
+    }
+
+    /// It is kept: tells everybody, first what happened and then that it did.
+    fn tell(&mut self, batch: Batch) {
+        let Batch { events, answers, changed } = batch;
+        self.bounds = self.bounds.after(events.len());
+        if changed {
+            self.shared.publish(events);
+        }
+        for answer in answers {
+            answer(Ok(()));
         }
     }
 
@@ -357,6 +367,8 @@ impl Writer {
             ))),
             Fate::FailCommit => Err(failed()),
             Fate::FailButKeep => self.exec("COMMIT").map_err(lost).and(Err(failed())),
+            Fate::LoseAnswered => self.exec("COMMIT").map_err(lost).and(Err(Lost::PowerWhenTold)),
+            Fate::Forget => self.exec("ROLLBACK").map_err(lost),
         }
     }
 

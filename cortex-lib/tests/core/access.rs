@@ -176,7 +176,7 @@ const TABLE: [Line; 34] = [
 ];
 
 /// Tools of the table that this version does not have yet. A tool that comes leaves this list.
-const ABSENT: &[&str] = &["integrate_task", "list_skills", "get_skill", "get_skill_resource"];
+const ABSENT: &[&str] = &["list_skills", "get_skill", "get_skill_resource"];
 
 const SESSIONS: [(char, SessionKind); 3] =
     [('H', SessionKind::Hook), ('A', SessionKind::Agent), ('O', SessionKind::Orchestrator)];

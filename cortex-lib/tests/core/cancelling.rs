@@ -197,7 +197,7 @@ async fn start_and_cancel(bench: &Bench, task: &TaskId, agent: &AgentId) {
         .store
         .write(move |tx| {
             tx.resume_agent(&agent)?;
-            tx.assign(&task, &agent)?;
+            tx.assign(&task, &agent, std::path::Path::new("/worktrees"))?;
             tx.cancel_task(&task, &decided, &Settings::default())
         })
         .await

@@ -7,9 +7,9 @@ use crate::proposals as proposed;
 use cortex_lib::api::operator::PauseAgent;
 use cortex_lib::api::tool::{
     AckMessage, ApproveTask, CancelObjective, CancelTask, CreateAgent, CreateObjective,
-    GetAgentStatus, GetTaskStatus, InterruptAgent, ListAgents, ListProposals, ListTasks,
-    PauseObjective, PollAgentEvents, PostMessage, ReadMessages, ReassignTask, ResumeObjective,
-    RetryTask, SendMessage, StartAgent, StopAgent, UpdateAgent,
+    GetAgentStatus, GetTaskStatus, IntegrateTask, InterruptAgent, ListAgents, ListProjects,
+    ListProposals, ListTasks, PauseObjective, PollAgentEvents, PostMessage, ReadMessages,
+    ReassignTask, ResumeObjective, RetryTask, SendMessage, StartAgent, StopAgent, UpdateAgent,
 };
 use cortex_lib::api::view::ObjectiveView;
 use cortex_lib::api::{Command, Cx, TOOLS};
@@ -17,6 +17,7 @@ use cortex_lib::domain::agent::{AgentState, AgentStatus, Interaction, Role, Want
 use cortex_lib::domain::capability::Capability;
 use cortex_lib::domain::message::{Addressee, Channel, Purpose};
 use cortex_lib::domain::objective::PausePolicy;
+use cortex_lib::domain::plan::{Requirement, TaskSpec};
 use cortex_lib::domain::proposed::ProposedPlan;
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::domain::usage::Usage;
@@ -24,7 +25,7 @@ use cortex_lib::error::{Code, Error};
 use cortex_lib::ids::{
     AgentId, AttemptId, MessageId, ObjectiveId, ProjectId, ProposalId, RuntimeId, TaskId,
 };
-use cortex_lib::port::{Opening, Script, ScriptedRuntime};
+use cortex_lib::port::{GitFate, Opening, Script, ScriptedRuntime};
 use cortex_lib::store::Agent;
 
 /// Codes that a driver may answer a start with.
@@ -150,6 +151,7 @@ async fn every_declared_code_can_be_met() {
     flows(&mut met).await;
     moves(&mut met).await;
     messages(&mut met).await;
+    integrations(&mut met).await;
 
     met.codes.extend(crate::planning::met().await);
     let declared: BTreeSet<_> =
@@ -236,7 +238,7 @@ async fn starts(met: &mut Met) {
     met.codes.insert((StartAgent::NAME, Code::AgentStartCancelled));
 
     let agent = met.bench.agent("homeless").await;
-    let root = met.bench.call(cortex_lib::api::tool::ListProjects {}).await.projects.remove(0).root;
+    let root = met.bench.call(ListProjects {}).await.projects.remove(0).root;
     met.bench.world.remove_folder(&root);
     met.meet(start(&agent), Code::ProjectInvalidRoot).await;
     met.bench.world.restore_folder(&root);
@@ -418,4 +420,34 @@ async fn messages(met: &mut Met) {
     let message_id = met.bench.call(short).await.message.message_id;
     pass(secs(60)).await;
     met.meet(AckMessage { message_id }, Code::MessageExpired).await;
+}
+
+async fn integrations(met: &mut Met) {
+    let root = met.bench.call(ListProjects {}).await.projects.remove(0).root;
+    let world = met.bench.world.clone();
+    world.make_repository(&root, [("a.txt", "a")]);
+    let integrate = |id: &TaskId| IntegrateTask { task_id: id.clone() };
+    met.meet(integrate(&TaskId::new("none")), Code::TaskNotFound).await;
+
+    let writer = met.bench.agent_on("writer", "plain").await;
+    met.bench.call(start(&writer)).await;
+    let isolated = vec![Requirement::WorkspaceIsolation];
+    let id = met.bench.one_task(TaskSpec { requirements: isolated, ..spec("i", &[]) }).await;
+    let task = met.bench.until_task(&id, TaskStatus::Blocked).await;
+    met.meet(integrate(&id), Code::TaskStateConflict).await;
+    let worktree = task.workspace.unwrap().path;
+    met.bench.call(ApproveTask { task_id: id.clone(), execution_id: None, reason: None }).await;
+
+    for code in [
+        Code::WorkspaceIndexNotClean,
+        Code::WorkspaceConflict,
+        Code::WorkspaceLocalChanges,
+        Code::WorkspaceUnavailable,
+    ] {
+        world.git_fate("plan_squash", GitFate::Fail(Error::new(code, "as asked")));
+        met.meet(integrate(&id), code).await;
+    }
+    world.disown_worktree(&worktree);
+    met.meet(integrate(&id), Code::WorkspaceUnowned).await;
+    met.bench.call(StopAgent { agent_id: writer }).await;
 }

@@ -1,6 +1,6 @@
 //! What an attempt that is over still says changes nothing, also while the next one runs.
 
-use cortex_lib::domain::attempt::{AttemptInput, Cause};
+use cortex_lib::domain::attempt::{AttemptInput, Cause, Next};
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::domain::usage::Usage;
 use cortex_lib::error::Code;
@@ -101,7 +101,7 @@ async fn an_input_to_an_attempt_that_is_over_is_attempt_stale() {
     let first = before.attempts.first().unwrap().execution_id.clone();
     let inputs = [
         AttemptInput::TurnAccepted,
-        AttemptInput::TurnSucceeded { verify: false },
+        AttemptInput::TurnSucceeded(Next::Nothing),
         AttemptInput::TurnFailed(Cause::Error),
         AttemptInput::SessionLost,
         AttemptInput::GraceOver,

@@ -2,15 +2,22 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 
 mod access;
+mod accidents;
 mod agent_table;
 mod agents;
 mod bench;
 mod cancelling;
+mod changed_files;
 mod codes;
+mod data_dirs;
 mod edges;
 mod events;
+mod failures;
 mod fencing;
 mod inbox;
+mod integrating;
+mod isolated_lives;
+mod isolation;
 mod lists;
 mod lives;
 mod message_lives;

@@ -19,6 +19,7 @@ use crate::messages::{
 };
 
 /// S-217
+/// Messages: reply to an ended attempt → `recipient_unavailable`.
 #[tokio::test(start_paused = true)]
 async fn a_reply_to_an_ended_attempt_is_recipient_unavailable_and_what_waited_for_it_expires() {
     let bench = Setup::new().runtime(endless).open().await;
@@ -161,6 +162,7 @@ async fn the_channel_of_an_objective_goes_with_its_project() {
 }
 
 /// S-210, S-220
+/// Messages: post → read → ack under races keeps order and loses none.
 #[tokio::test(start_paused = true)]
 async fn post_read_and_ack_under_races_keep_order_and_lose_none() {
     const EACH: usize = 60;

@@ -376,6 +376,7 @@ async fn a_request_names_only_a_tool_that_both_may_use() {
 }
 
 /// S-217, S-218
+/// Messages: 33rd message → `inbox_full`.
 #[tokio::test(start_paused = true)]
 async fn the_33rd_message_is_inbox_full_until_one_is_acknowledged() {
     let (bench, ann, bob) = two().await;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use std::path::Path;
+
 use cortex_lib::Code;
 use cortex_lib::api::SessionKind;
 use cortex_lib::api::operator::PauseAgent;
@@ -474,7 +476,7 @@ async fn a_pause_between_the_decision_to_start_and_the_spawn_sends_no_turn_and_s
         let decided = Decided { by: "user".into(), reason: None, execution_id: None };
         let at_once = bench.store.write(move |tx| {
             tx.resume_agent(&by)?;
-            tx.assign(&started, &by)?;
+            tx.assign(&started, &by, Path::new("worktrees"))?;
             tx.pause_objective(&paused, policy, &decided, &Settings::default())
         });
         at_once.await.unwrap();

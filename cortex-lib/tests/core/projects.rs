@@ -1,9 +1,10 @@
 //! Where a project may be.
 
 use cortex_lib::api::operator::{AddProject, RemoveProject};
+use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::error::Code;
 
-use crate::bench::Setup;
+use crate::bench::{Setup, spec};
 
 fn add(name: &str, root: std::path::PathBuf) -> AddProject {
     AddProject { name: name.to_owned(), root, verification: None }
@@ -38,4 +39,35 @@ async fn two_projects_may_not_share_a_root() {
     }
     bench.call(RemoveProject { project_id: bench.project.clone() }).await;
     bench.call(add("q", setup.root())).await;
+}
+
+/// Platform: paths with spaces, non-ASCII, 230 characters, symlinked root → same project, works.
+#[cfg(unix)]
+#[tokio::test(start_paused = true)]
+async fn a_root_with_spaces_non_ascii_230_characters_or_a_link_to_it_is_the_same_project_and_works()
+{
+    let long = format!("{}/{}", "l".repeat(115), "m".repeat(115));
+    for (number, name) in ["with space", "größe-項目", "a'b\"c;--", &long].into_iter().enumerate()
+    {
+        let setup = Setup::new();
+        let mut bench = setup.open().await;
+        let (root, link) = (setup.root().join(name), setup.root().join("link"));
+        fs_err::create_dir_all(&root).unwrap();
+        fs_err::os::unix::fs::symlink(&root, &link).unwrap();
+        let (first, again) = if number % 2 == 0 { (&root, &link) } else { (&link, &root) };
+        let project = bench.call(add("q", first.clone())).await.project;
+        assert_eq!(project.root, root, "the folder itself, by whatever name it was given");
+        let slash = root.join("");
+        for same in [again, first, &slash, &root.join(".")] {
+            let error = bench.refuse(add("r", same.clone())).await;
+            assert_eq!(error.code(), Code::ProjectRootTaken, "{same:?}");
+            assert_eq!(error.detail("project_id").unwrap(), project.project_id.as_str());
+        }
+        bench.project = project.project_id;
+        bench.ready("a").await;
+        let task = bench.one_task(spec("x", &[])).await;
+        bench.until_task(&task, TaskStatus::Blocked).await;
+        assert_eq!(bench.world.openings()[0].cwd, root);
+        assert_eq!(bench.world.turns().len(), 1);
+    }
 }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use cortex_lib::api::operator::{AddProject, RemoveProject};
 use cortex_lib::api::tool::{
-    CancelTask, CreateObjective, GetAgentStatus, GetTaskStatus, ListAgents, ListProjects,
-    ListTasks, PollAgentEvents, StartAgent, StopAgent,
+    CancelTask, CreateAgent, CreateObjective, GetAgentStatus, GetTaskStatus, ListAgents,
+    ListProjects, ListTasks, PollAgentEvents, StartAgent, StopAgent,
 };
 use cortex_lib::api::{Caller, Cx, SessionCaller, SessionKind};
 use cortex_lib::domain::agent::{AgentStatus, Role};
@@ -165,4 +165,18 @@ async fn a_project_goes_only_when_nothing_of_it_lives() {
     assert_eq!(bench.call(ListAgents { project_id: None }).await.agents, []);
     assert_eq!(bench.call(ListTasks {}).await.objectives, []);
     assert_eq!(bench.refuse(remove).await.code(), Code::ProjectNotFound);
+}
+
+/// S-050, S-237, S-238.
+#[tokio::test(start_paused = true)]
+async fn sessions_create_workers_and_no_orchestrators() {
+    let bench = Setup::new().open().await;
+    for (kind, name) in [(SessionKind::Agent, "a"), (SessionKind::Orchestrator, "o")] {
+        let cx = session(&bench, &bench.project, kind);
+        let created = cx.call(new_agent(&bench.project, name, SCRIPTED)).await.unwrap().agent;
+        assert_eq!((created.role, created.state), (Role::Worker, AgentStatus::Created));
+        let boss =
+            CreateAgent { role: Role::Orchestrator, ..new_agent(&bench.project, "boss", SCRIPTED) };
+        assert_eq!(cx.call(boss).await.unwrap_err().code(), Code::PermissionDenied, "{kind:?}");
+    }
 }

@@ -10,6 +10,7 @@ use cortex_lib::domain::task::{Evidence, TaskStatus};
 use cortex_lib::domain::usage::Usage;
 use cortex_lib::domain::waiting::WaitReason;
 use cortex_lib::error::Code;
+use cortex_lib::limits::{DEPENDENCY_RESULT_BYTES_MAX, RESULT_BYTES_MAX};
 use cortex_lib::port::Script;
 use cortex_lib::store::{AttemptStatus, DecisionKind};
 use cortex_lib::time::Timestamp;
@@ -61,6 +62,38 @@ async fn a_diamond_of_tasks_runs_in_order_and_passes_its_results_on() {
     );
     let mut listed = bench.call(ListTasks {}).await.objectives;
     assert_eq!(listed.remove(0).status, ObjectiveStatus::Completed);
+}
+
+/// Limits: dependency result of 10 MB → head and tail, `truncated`.
+#[tokio::test(start_paused = true)]
+async fn a_dependency_result_of_10_mb_comes_as_head_and_tail_and_is_called_truncated() {
+    let bench = Setup::new()
+        .runtime(|runtime| {
+            runtime.turn(|turn| {
+                let text = match key_of(&turn.instruction).as_str() {
+                    "large" => format!("the head{}the tail", " word".repeat(2 << 20)),
+                    _ => "done".to_owned(),
+                };
+                Script::new().answer(text)
+            })
+        })
+        .host(|host| host)
+        .open()
+        .await;
+    bench.ready("a").await;
+    let plan = vec![spec("large", &[]), spec("small", &["large"])];
+    let objective = bench.objective(plan).await;
+    bench.until_task(&objective.tasks[1].task_id, TaskStatus::Completed).await;
+    let large = bench.task(&objective.tasks[0].task_id).await.result.unwrap();
+    assert!(large.truncated && large.text.len() <= RESULT_BYTES_MAX, "{}", large.text.len());
+    assert!(large.text.starts_with("the head") && large.text.ends_with("the tail"));
+    let told = bench.world.turns().remove(1).instruction;
+    assert!(told.len() < DEPENDENCY_RESULT_BYTES_MAX + 512, "{}", told.len());
+    for part in ["```\nthe head word", "bytes left out", "the tail\n```"] {
+        assert!(told.contains(part), "{part} is not in {told}");
+    }
+    let small = bench.task(&objective.tasks[1].task_id).await.result.unwrap();
+    assert!(!small.truncated);
 }
 
 #[tokio::test(start_paused = true)]
@@ -239,6 +272,7 @@ async fn a_tool_may_be_silent() {
     assert_eq!(task.attempts.len(), 1, "H-45: a tool that runs is no stall");
 }
 
+/// Limits: "limit reached, resets …" → waits until that instant, no retry spent.
 #[tokio::test(start_paused = true)]
 async fn a_quota_is_waited_for_and_costs_no_retry() {
     let resets_at = Timestamp::from_millis(EPOCH).after(secs(7200));

@@ -1,112 +1,109 @@
-//! The whole core from one seed: several lives on one disk, callers that race, agents that answer late, twice,
-//! never or garbage, a disk that fills and power that goes. What must hold is in `promises.rs`.
+//! The whole core from one seed. What must hold is in `sim/promises`; a run is a list of choices (`sim/plan.rs`).
 //!
-//! - 200 seeds, each run twice with identical logs, are part of the test command.
-//! - `CORTEX_SIM_SEED=17 cargo test -p cortex-lib --test simulation` repeats one seed and prints its log.
-//! - `CORTEX_SIM_SEEDS=10000 cargo test -p cortex-lib --test simulation --release` runs as many, once each.
-#![expect(clippy::unwrap_used, reason = "a test may stop")]
+//! - `CORTEX_SIM_SEED=17 cargo test -p cortex-lib --test simulation -- --nocapture` repeats one seed and prints its
+//!   log; with `CORTEX_SIM_KEEP=0,3,17-19` only with these of its choices. A failing seed prints that command.
+//! - `CORTEX_SIM_SEEDS=1000` runs as many in the test, `CORTEX_SIM_FAULTS=1` every fault at every commit, and
+//!   `CORTEX_SIM_ANSWERS=1` prints which command was answered what how often. For more, and optimised:
+//!   `cargo run --release -p cortex-benches --bin simulate -- --seeds 100000`.
+#![expect(clippy::unwrap_used, clippy::unreachable, reason = "a test may stop")]
 #![expect(clippy::disallowed_methods, reason = "it reads its variables and lets virtual time pass")]
 
-mod callers;
-mod dice;
-mod lives;
-mod promises;
-mod scripts;
+mod sim;
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::time::Instant;
 
-use lives::Run;
+use cortex_lib::api::Catalogue;
+
+use sim::crashes::{self, CRASHES, FAULTS};
+use sim::defects::DEFECTS;
+use sim::many::{first_broken, run_all, search};
+use sim::plan::{Plan, parse_ranges, ranges};
+use sim::shrink::{Failure, repeat};
 
 /// Seeds of the normal test command.
 const SEEDS: u64 = 200;
+/// Every so many seeds one is run twice and must be the same.
+const AGAIN_EVERY: u64 = 5;
+/// Seeds that may be needed to find a planted defect.
+const DEFECT_SEEDS: u64 = 60;
 
-/// Threads that share the seeds: each run has one of its own, so they do not disturb each other.
-const THREADS: u64 = 2;
-
-/// A seed that takes longer in real time hangs: its virtual time stands still.
-const HANG: Duration = Duration::from_mins(1);
-
-fn variable(name: &str) -> Option<u64> {
+fn variable<T: std::str::FromStr<Err: std::fmt::Debug>>(name: &str) -> Option<T> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
 }
 
-/// Runs a seed and stops with what a person needs to repeat it.
-fn run(seed: u64) -> Run {
-    let run = lives::run(seed);
-    assert!(
-        run.broken.is_empty(),
-        "seed {seed} breaks:\n{:#?}\nRepeat it: CORTEX_SIM_SEED={seed} cargo test -p cortex-lib --test simulation",
-        run.broken
-    );
-    run
-}
-
-/// Runs every `THREADS`-th seed from `first`.
-fn share(first: u64, end: u64, times: u32, now: &AtomicU64) -> (u64, usize) {
-    let (mut lives, mut logged) = (0, 0);
-    for seed in (first..end).step_by(usize::try_from(THREADS).unwrap()) {
-        now.store(seed, Ordering::Relaxed);
-        let one = run(seed);
-        for _ in 1..times {
-            let again = run(seed);
-            let mut pairs = one.log.iter().zip(&again.log);
-            let differs = pairs.find(|(one, again)| one != again);
-            assert_eq!(differs, None, "seed {seed} differs from itself");
-            assert_eq!(one.log.len(), again.log.len(), "seed {seed} differs from itself");
-        }
-        (lives, logged) = (lives + one.lives, logged + one.log.len());
+/// Stops with what a person needs to repeat a failure.
+#[expect(clippy::panic, reason = "it says all there is to say, as it is")]
+fn told(failure: Option<String>) {
+    if let Some(failure) = failure {
+        panic!("{failure}");
     }
-    now.store(u64::MAX, Ordering::Relaxed);
-    (lives, logged)
 }
 
+/// The promises of the design, for 200 seeds; every fifth runs twice and is the same.
 #[test]
 #[expect(clippy::print_stderr, reason = "a person reads how it went")]
 fn the_promises_hold_for_every_seed() {
     if let Some(seed) = variable("CORTEX_SIM_SEED") {
-        let run = lives::run(seed);
-        run.log.iter().for_each(|line| eprintln!("{line}"));
-        assert!(run.broken.is_empty(), "seed {seed} breaks:\n{:#?}", run.broken);
-        return;
+        let kept = variable::<String>("CORTEX_SIM_KEEP");
+        let failure = repeat(seed, kept.as_deref(), |line| eprintln!("{line}"));
+        return told(failure.map(|failure| failure.to_string()));
     }
-    let (seeds, times) = variable("CORTEX_SIM_SEEDS").map_or((SEEDS, 2), |seeds| (seeds, 1));
-    let began = std::time::Instant::now();
-    let (mut lives, mut logged) = (0, 0);
-    std::thread::scope(|scope| {
-        let running: Vec<_> = (0..THREADS).map(|_| AtomicU64::new(u64::MAX)).collect();
-        let running: &'static [AtomicU64] = Box::leak(running.into_boxed_slice());
-        let threads: Vec<_> = (0..THREADS)
-            .zip(running)
-            .map(|(first, now)| scope.spawn(move || share(first, seeds, times, now)))
-            .collect();
-        std::thread::spawn(|| running.iter().for_each(watch));
-        for thread in threads {
-            let more = thread.join().unwrap_or_else(|why| std::panic::resume_unwind(why));
-            (lives, logged) = (lives + more.0, logged + more.1);
-        }
-    });
-    let took = began.elapsed();
-    eprintln!("{seeds} seeds x {times}: {lives} lives, {logged} lines of log, {took:?}");
-    assert!(lives > seeds, "no run had a second life");
+    let (seeds, began) = (variable("CORTEX_SIM_SEEDS").unwrap_or(SEEDS), Instant::now());
+    let seen = run_all(&|seed| (seed < seeds).then(|| Plan::of(seed)), AGAIN_EVERY);
+    told(seen.failure);
+    let (lives, commits, took) = (seen.lives, seen.commits, began.elapsed());
+    eprintln!("{seeds} seeds: {lives} lives, {commits} commits, {took:?}");
+    if variable::<u8>("CORTEX_SIM_ANSWERS").is_some() {
+        seen.met.iter().for_each(|((name, answer), times)| eprintln!("{name} {answer} {times}"));
+    }
+    let ended_well = seen.met.keys().filter(|(_, answer)| *answer == "ok").map(|(name, _)| *name);
+    let ended_well: BTreeSet<_> = ended_well.collect();
+    let all: BTreeSet<_> = Catalogue::CORTEX.iter().map(|def| def.name).collect();
+    if seeds >= SEEDS {
+        let never: Vec<_> = all.difference(&ended_well).collect();
+        assert!(never.is_empty(), "no caller of the simulation ever did {never:?} (`sim/acts`)");
+        assert!(lives > seeds, "no run had a second life");
+    }
 }
 
-/// Ends the test when a seed hangs.
-#[expect(clippy::print_stderr, reason = "a person reads which seed it was")]
-fn watch(now: &'static AtomicU64) {
-    std::thread::spawn(move || {
-        let (mut seed, mut since) = (u64::MAX, std::time::Instant::now());
-        loop {
-            std::thread::sleep(Duration::from_secs(1));
-            let current = now.load(Ordering::Relaxed);
-            if current != seed || current == u64::MAX {
-                (seed, since) = (current, std::time::Instant::now());
-            } else if since.elapsed() > HANG {
-                eprintln!(
-                    "seed {seed} hangs. Repeat it: CORTEX_SIM_SEED={seed} cargo test -p cortex-lib --test simulation"
-                );
-                std::process::abort();
+/// Power that goes before, after and between commit and duty, at every commit of a history.
+#[test]
+#[expect(clippy::print_stderr, reason = "a person reads how it went")]
+fn the_promises_hold_for_a_crash_at_every_commit() {
+    let (all, began) = (variable::<u8>("CORTEX_SIM_FAULTS").is_some(), Instant::now());
+    let plans = crashes::plans(if all { &FAULTS } else { &CRASHES }, all);
+    assert!(plans.len() > 100, "the history has {} commits", plans.len() / CRASHES.len());
+    let seen = run_all(&|nth| plans.get(usize::try_from(nth).unwrap()).cloned(), 0);
+    told(seen.failure);
+    eprintln!("{} crashes: {:?}", plans.len(), began.elapsed());
+}
+
+/// Each promise has defects that break it, and each of them is found.
+#[test]
+#[expect(clippy::print_stderr, reason = "a person reads what was found")]
+fn every_planted_defect_is_found() {
+    let mut missed = Vec::new();
+    for (defect, found) in DEFECTS.iter().zip(search(DEFECTS, DEFECT_SEEDS)) {
+        match found {
+            Some((plan, run)) => {
+                let found = run.broken.iter().find(|broken| broken.promise == defect.promise);
+                eprintln!("{}: seed {}, {}", defect.name, plan.seed, found.unwrap());
             }
+            None => missed.push(defect.name),
         }
-    });
+    }
+    assert!(missed.is_empty(), "no seed below {DEFECT_SEEDS} finds that {missed:?}");
+}
+
+/// A failing run is made small: what does not matter is left out.
+#[test]
+fn a_failure_shrinks_to_what_matters() {
+    let defect = DEFECTS.iter().find(|defect| defect.name.starts_with("a cancelled task")).unwrap();
+    let (plan, run) = first_broken((0..DEFECT_SEEDS).map(Plan::of), defect).unwrap();
+    let failure = Failure::shrunk(&plan, Some(defect), run.broken);
+    let kept = failure.plan.kept();
+    assert!(kept.len() <= 6, "{failure}");
+    let again = plan.keep(&parse_ranges(&ranges(&kept)));
+    assert_eq!(sim::run::run(&again, Some(defect)).broken, failure.broken);
 }

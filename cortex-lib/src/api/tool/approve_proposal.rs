@@ -45,10 +45,12 @@ impl Command for ApproveProposal {
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let capabilities = cx.core().board_facts().capabilities;
         let id = self.proposal_id;
+        let plan = cx.core().store().read(|tx| tx.proposal(&id))?;
+        let isolation = cx.core().isolation_problem(&plan.project_id, &plan.plan.specs()).await?;
         let (proposal, objective) = cx
             .core()
             .store()
-            .write(move |tx| tx.approve_proposal(&id, "user", &capabilities))
+            .write(move |tx| tx.approve_proposal(&id, "user", &capabilities, isolation.as_deref()))
             .await?;
         let objective = cx.objective_reply(&objective.id)?.objective;
         Ok(Approved { proposal: ProposalView::of(proposal), objective })

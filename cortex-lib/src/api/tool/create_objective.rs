@@ -38,6 +38,7 @@ impl Command for CreateObjective {
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let capabilities = cx.core().board_facts().capabilities;
+        let isolation = cx.core().isolation_problem(&self.project_id, &self.tasks).await?;
         let new = NewObjective {
             project_id: self.project_id,
             title: self.title,
@@ -45,9 +46,11 @@ impl Command for CreateObjective {
             proposal_id: None,
             by: "user".to_owned(),
         };
-        let objective =
-            cx.core().store().write(move |tx| tx.create_objective(new, &capabilities)).await?;
-        cx.objective_reply(&objective.id)
+        let objective = cx
+            .core()
+            .store()
+            .write(move |tx| tx.create_objective(new, &capabilities, isolation.as_deref()));
+        cx.objective_reply(&objective.await?.id)
     }
 }
 

@@ -38,8 +38,12 @@ impl Command for EditProposal {
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let Self { proposal_id, plan } = self;
-        let edited =
-            cx.core().store().write(move |tx| tx.edit_proposal(&proposal_id, plan, "user"));
+        let project = cx.core().store().read(|tx| tx.proposal(&proposal_id))?.project_id;
+        let isolation = cx.core().isolation_problem(&project, &plan.specs()).await?;
+        let edited = cx
+            .core()
+            .store()
+            .write(move |tx| tx.edit_proposal(&proposal_id, plan, "user", isolation.as_deref()));
         Ok(ProposalReply { proposal: ProposalView::of(edited.await?) })
     }
 }

@@ -35,8 +35,10 @@ impl Command for StopAgent {
         if before.state.status() != AgentStatus::Stopping {
             let wait = CLOSE_GRACE.saturating_mul(3);
             core.wait_for(wait, |tx| {
-                Ok((tx.agent(&self.agent_id)?.state.status() != AgentStatus::Stopping)
-                    .then_some(()))
+                // A session that is for one attempt alone ends with it.
+                let lives = tx.live_sessions()?.iter().any(|one| one.agent_id == self.agent_id);
+                let stopping = tx.agent(&self.agent_id)?.state.status() == AgentStatus::Stopping;
+                Ok((!stopping && !lives).then_some(()))
             })
             .await?;
         }

@@ -54,6 +54,9 @@ pub struct AttemptView {
 pub struct VerificationView {
     /// How far it came.
     pub status: VerificationStatus,
+    /// The hash of the git tree that it ran on; left out where git could not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<String>,
     /// What ran; left out in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands: Option<Vec<CommandReport>>,
@@ -84,6 +87,7 @@ impl AttemptView {
             usage: (!attempt.usage.is_empty()).then_some(attempt.usage),
             verification: attempt.verification.map(|record| VerificationView {
                 status: record.status,
+                tree: record.tree,
                 commands: (detail == Detail::Full).then_some(record.commands),
             }),
             workspace: Some(attempt.workspace),

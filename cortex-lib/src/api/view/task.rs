@@ -13,7 +13,9 @@ use crate::error::Result;
 use crate::ids::{AgentId, ObjectiveId, ProjectId, TaskId};
 use crate::limits::{LISTED_RESULT_BYTES_MAX, TASK_TIMEOUT_SECS};
 use crate::settings::Settings;
-use crate::store::{Decision, ReadTx, Reassignment, Task, TaskFailure, TaskResult, Workspace};
+use crate::store::{
+    Decision, Integration, ReadTx, Reassignment, Task, TaskFailure, TaskResult, Workspace,
+};
 use crate::time::Timestamp;
 
 /// How much a caller gets to see (C14).
@@ -75,7 +77,7 @@ pub struct TaskView {
     /// Where its last attempt worked.
     pub workspace: Option<Workspace>,
     /// How its changes came into the project's folder.
-    pub integration: Option<serde_json::Value>,
+    pub integration: Option<Integration>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When its dependencies had completed.
@@ -119,6 +121,7 @@ impl TaskView {
                 TaskResult {
                     text: kept.text,
                     truncated: kept.truncated || result.truncated,
+                    changed_files: None,
                     ..result
                 }
             }
@@ -147,7 +150,7 @@ impl TaskView {
             failure: task.failure,
             decisions: task.decisions,
             reassignments: task.reassignments,
-            integration: None,
+            integration: task.integration,
             created_at: task.created_at,
             ready_at: task.ready_at,
             started_at: task.started_at,

@@ -1,5 +1,6 @@
 //! A machine that follows a script.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,12 +8,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use super::git::ScriptedGit;
 use super::wait;
 use super::world::{Asked, ScriptedWorld};
 use crate::domain::verification::CommandReport;
 use crate::error::{Code, Error, Result};
-use crate::ids::SessionId;
-use crate::port::{Host, VerificationOutcome, VerificationRequest, Verifier};
+use crate::ids::{AttemptId, SessionId};
+use crate::port::{Git, Host, VerificationOutcome, VerificationRequest, Verifier};
 
 /// How a verification goes.
 #[derive(Clone, Debug)]
@@ -35,6 +37,7 @@ type Verdicts = Arc<dyn Fn(&VerificationRequest) -> Verdict + Send + Sync>;
 pub struct ScriptedHost {
     world: ScriptedWorld,
     verdicts: Verdicts,
+    git: ScriptedGit,
 }
 
 impl fmt::Debug for ScriptedHost {
@@ -46,7 +49,11 @@ impl fmt::Debug for ScriptedHost {
 impl ScriptedHost {
     /// A machine in a world.
     pub fn new(world: &ScriptedWorld) -> Self {
-        Self { world: world.clone(), verdicts: Arc::new(|_| Verdict::Pass(Duration::ZERO)) }
+        Self {
+            world: world.clone(),
+            verdicts: Arc::new(|_| Verdict::Pass(Duration::ZERO)),
+            git: ScriptedGit::new(world),
+        }
     }
 
     /// How each verification goes. Default: it passes at once.
@@ -123,5 +130,22 @@ impl Host for ScriptedHost {
 
     fn remove_scratch(&self, session: &SessionId) {
         self.world.remove_scratch(session);
+    }
+
+    fn git(&self) -> &dyn Git {
+        &self.git
+    }
+
+    fn worktrees(&self) -> PathBuf {
+        PathBuf::from("/worktrees")
+    }
+
+    fn objects(&self, attempt: &AttemptId) -> PathBuf {
+        self.world.put_objects(attempt);
+        Path::new("/objects").join(attempt.as_str())
+    }
+
+    fn keep_objects_of(&self, live: &BTreeSet<AttemptId>) {
+        self.world.keep_objects_of(live);
     }
 }

@@ -20,12 +20,15 @@
 //! assert!(runtime.world().turns().is_empty());
 //! ```
 
+mod git;
 mod host;
+mod repository;
 mod runtime;
 mod script;
 mod session;
 mod world;
 
+pub use git::GitFate;
 pub use host::{ScriptedHost, Verdict};
 pub use runtime::ScriptedRuntime;
 pub use script::{Opening, Script};

@@ -155,7 +155,7 @@ impl Runtime for ScriptedRuntime {
         let resumed = spec.resume.is_some();
         let native = spec.resume.unwrap_or_else(|| format!("native-{}", spec.session_id));
         let (session, events) = ScriptedSession::new(
-            spec.session_id,
+            (spec.session_id, spec.cwd),
             self.world.clone(),
             process,
             Arc::clone(&self.turns),

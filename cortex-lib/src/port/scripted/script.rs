@@ -69,6 +69,7 @@ pub(super) enum Step {
     Emit(SessionEvent),
     Output(OutputKind, String),
     Ask(ToolRequest),
+    Write(String, String),
     End(TurnOutcome),
     EndAnother(TurnId),
     Crash(String),
@@ -107,6 +108,11 @@ impl Script {
         let request_id = format!("ask-{}", self.steps.len());
         let summary = format!("use {tool}");
         self.then(Step::Ask(ToolRequest { request_id, turn_id: None, tool, summary, input }))
+    }
+
+    /// Writes a file of the folder that the session works in.
+    pub fn write(self, path: impl Into<String>, content: impl Into<String>) -> Self {
+        self.then(Step::Write(path.into(), content.into()))
     }
 
     /// Does something that has no word of its own here.

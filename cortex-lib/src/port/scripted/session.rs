@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,6 +22,7 @@ use crate::port::{OutputKind, Session, SessionEvent, ToolAnswer, Turn, TurnEnd, 
 /// A session that follows scripts.
 pub(super) struct ScriptedSession {
     id: SessionId,
+    cwd: PathBuf,
     world: ScriptedWorld,
     process: Process,
     turns: Turns,
@@ -41,7 +43,7 @@ impl fmt::Debug for ScriptedSession {
 
 impl ScriptedSession {
     pub(super) fn new(
-        id: SessionId,
+        (id, cwd): (SessionId, PathBuf),
         world: ScriptedWorld,
         process: Process,
         turns: Turns,
@@ -51,6 +53,7 @@ impl ScriptedSession {
         process.detach();
         let session = Arc::new(Self {
             id,
+            cwd,
             world,
             process,
             turns,
@@ -168,6 +171,10 @@ impl ScriptedSession {
                         kind: OutputKind::Text,
                         text,
                     }
+                }
+                Step::Write(path, content) => {
+                    self.world.write_file(self.cwd.join(path), &content);
+                    continue;
                 }
                 Step::End(outcome) => {
                     self.forget(&turn.id);

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use super::git::GitFate;
+use super::repository::Repositories;
 use super::session::ScriptedSession;
 use crate::ids::{AgentId, AttemptId, SessionId, TurnId};
 use crate::port::{SessionEvent, SessionSpec, ToolAnswer, Turn, VerificationRequest};
@@ -24,6 +26,8 @@ pub enum Asked {
     Close(SessionId),
     /// To verify a result.
     Verify(VerificationRequest),
+    /// To do something with git: the method, and the folder it is about.
+    Git(&'static str, PathBuf),
     /// To end what an earlier life left.
     Sweep(Vec<String>),
 }
@@ -41,8 +45,12 @@ struct Inner {
     processes: BTreeSet<String>,
     sessions: BTreeMap<SessionId, (Option<AgentId>, Weak<ScriptedSession>)>,
     scratch: BTreeSet<SessionId>,
+    objects: BTreeSet<AttemptId>,
     gone: BTreeSet<PathBuf>,
     no_scratch: bool,
+    git: Repositories,
+    git_fates: BTreeMap<&'static str, GitFate>,
+    strangers: BTreeSet<String>,
     asked: Vec<Asked>,
     overlaps: Vec<TurnId>,
 }
@@ -72,6 +80,22 @@ impl ScriptedWorld {
     /// The sessions whose folders are there.
     pub fn scratch(&self) -> BTreeSet<SessionId> {
         self.lock().scratch.clone()
+    }
+
+    /// The attempts for which a look at the files of a project was kept.
+    pub fn objects(&self) -> BTreeSet<AttemptId> {
+        self.lock().objects.clone()
+    }
+
+    /// Puts a process and a folder there, both called `name`, that are not Cortex's. Nothing of Cortex may end
+    /// or remove them.
+    pub fn add_stranger(&self, name: impl Into<String>) {
+        self.lock().strangers.insert(name.into());
+    }
+
+    /// What is there that is not Cortex's.
+    pub fn strangers(&self) -> BTreeSet<String> {
+        self.lock().strangers.clone()
     }
 
     /// Everything that was asked so far, in order.
@@ -165,6 +189,19 @@ impl ScriptedWorld {
         self.lock().gone.remove(path);
     }
 
+    /// What becomes of every call of a method of git from now on.
+    pub fn git_fate(&self, method: &'static str, fate: GitFate) {
+        self.lock().git_fates.insert(method, fate);
+    }
+
+    pub(super) fn git_fate_of(&self, method: &'static str) -> GitFate {
+        self.lock().git_fates.get(method).cloned().unwrap_or_default()
+    }
+
+    pub(super) fn with_git<T>(&self, work: impl FnOnce(&mut Repositories) -> T) -> T {
+        work(&mut self.lock().git)
+    }
+
     pub(super) fn note(&self, asked: Asked) {
         self.lock().asked.push(asked);
     }
@@ -187,13 +224,27 @@ impl ScriptedWorld {
         !inner.no_scratch
     }
 
+    pub(super) fn put_objects(&self, attempt: &AttemptId) {
+        self.lock().objects.insert(attempt.clone());
+    }
+
+    pub(super) fn keep_objects_of(&self, live: &BTreeSet<AttemptId>) {
+        self.lock().objects.retain(|attempt| live.contains(attempt));
+    }
+
     pub(super) fn remove_scratch(&self, session: &SessionId) {
-        self.lock().scratch.remove(session);
+        let mut inner = self.lock();
+        inner.scratch.remove(session);
+        inner.strangers.remove(session.as_str());
     }
 
     pub(super) fn sweep(&self, markers: Vec<String>) -> usize {
         let mut inner = self.lock();
-        let ended = markers.iter().filter(|marker| inner.processes.remove(*marker)).count();
+        let mut ended = 0_usize;
+        for marker in &markers {
+            let found = inner.processes.remove(marker) | inner.strangers.remove(marker);
+            ended = ended.saturating_add(usize::from(found));
+        }
         inner.asked.push(Asked::Sweep(markers));
         ended
     }

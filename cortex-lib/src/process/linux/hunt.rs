@@ -97,13 +97,17 @@ impl Hunt {
         // A group keeps the pid of its leader from being used again only while it has members, so its
         // number says something only while the program is there, if only as a zombie.
         let group = self.root.filter(|root| all.get(*root).is_some()).map(|root| root.pid);
+        // What is older than the program was not started by it. Most are, and an environment is much to read.
+        let may_be_its_own = |proc: Proc| self.root.is_none_or(|root| !proc.is_older_than(root));
         let mut found: BTreeSet<Proc> = all
             .iter()
             .filter(|stat| {
                 Some(stat.group) == group
                     || self.root == Some(stat.proc)
                     || self.seen.contains(&stat.proc)
-                    || (!self.variables.is_empty() && stat.proc.has_one_of(&self.variables))
+                    || (!self.variables.is_empty()
+                        && may_be_its_own(stat.proc)
+                        && stat.proc.has_one_of(&self.variables))
             })
             .map(|stat| stat.proc)
             .collect();

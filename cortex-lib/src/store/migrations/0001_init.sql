@@ -79,6 +79,8 @@ CREATE TABLE session (
     pid               INTEGER,
     resumed           INTEGER NOT NULL DEFAULT 0 CHECK (resumed IN (0, 1)),
     token_hash        BLOB,
+    -- The attempt that it was opened for alone. Absent: it is the agent's own conversation.
+    attempt_id        TEXT,
     started_at        INTEGER NOT NULL,
     ended_at          INTEGER
 ) STRICT, WITHOUT ROWID;
@@ -158,6 +160,7 @@ CREATE TABLE task (
     failure       TEXT,
     decisions     TEXT NOT NULL,
     reassignments TEXT NOT NULL,
+    integration   TEXT,
     created_at    INTEGER NOT NULL,
     ready_at      INTEGER,
     started_at    INTEGER,
@@ -178,6 +181,7 @@ CREATE TABLE attempt (
     state        TEXT NOT NULL,
     generation   INTEGER NOT NULL,
     workspace    TEXT NOT NULL,
+    files        TEXT NOT NULL,
     result       TEXT,
     failure      TEXT,
     usage        TEXT NOT NULL,
@@ -221,6 +225,24 @@ CREATE INDEX message_key ON message (idempotency_key) WHERE idempotency_key IS N
 -- What time alone changes, and what may be forgotten.
 CREATE INDEX message_due ON message (expires_at) WHERE status = 'WAITING' OR idempotency_key IS NOT NULL;
 CREATE INDEX message_settled ON message (sequence) WHERE status <> 'WAITING' AND idempotency_key IS NULL;
+-- The worktree of an attempt that has one of its own. Its base and its branch stand with the attempt.
+CREATE TABLE workspace (
+    attempt_id TEXT PRIMARY KEY REFERENCES attempt (attempt_id),
+    task_id    TEXT NOT NULL REFERENCES task (task_id),
+    project_id TEXT NOT NULL REFERENCES project (project_id),
+    root       TEXT NOT NULL,
+    path       TEXT NOT NULL,
+    state      TEXT NOT NULL,
+    -- Whether its state owes something: what the engine looks for at every wake.
+    owed       INTEGER NOT NULL CHECK (owed IN (0, 1)),
+    intent     TEXT,
+    refusal    TEXT,
+    -- When nothing could happen to it any more.
+    ended_at   INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX workspace_owed ON workspace (attempt_id) WHERE owed = 1;
+CREATE INDEX workspace_task ON workspace (task_id) WHERE ended_at IS NULL;
+CREATE INDEX workspace_project ON workspace (project_id) WHERE ended_at IS NULL;
 
 -- What is due by time alone. A row goes with the state that set it.
 CREATE TABLE timer (

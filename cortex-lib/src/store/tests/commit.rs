@@ -178,6 +178,7 @@ async fn a_full_store_fails_the_whole_batch_and_goes_on() {
     assert_eq!(integrity(&store), "ok");
 }
 
+/// Storage: full disk → `store.disk_full` for the whole batch, nothing published, the store goes on.
 #[test]
 fn a_full_disk_fails_the_whole_batch_and_the_store_goes_on() {
     const NAME: &str =

@@ -19,6 +19,7 @@ fn contents(folder: &Path) -> Vec<(std::ffi::OsString, Vec<u8>)> {
     files
 }
 
+/// Storage: database of a newer version → refused by name.
 #[tokio::test]
 async fn a_store_of_a_newer_version_is_refused_by_name_and_left_alone() {
     let home = Home::new();
@@ -154,6 +155,7 @@ fn asking_for_the_holder_never_stands_in_the_way() {
     });
 }
 
+/// Claims: a second core on the data directory → `core.data_dir_in_use`, also from another process.
 #[test]
 fn a_data_directory_has_one_core_and_names_its_process() {
     const NAME: &str = "store::tests::files::a_data_directory_has_one_core_and_names_its_process";

@@ -96,6 +96,7 @@ async fn a_full_disk_keeps_nothing_and_the_inline_store_goes_on() {
     assert_eq!((ids(&store), logged(&store), store.failed()), (vec![2], vec![2], None));
 }
 
+/// Storage: failed fsync → outcome unknown, settled at the next open.
 #[tokio::test]
 async fn a_failed_commit_is_settled_by_the_next_open() {
     for (fate, kept) in [(Fate::FailCommit, vec![]), (Fate::FailButKeep, vec![1])] {

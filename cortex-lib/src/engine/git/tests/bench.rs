@@ -32,40 +32,52 @@ impl Bench {
 
     /// The same at another path below the bench's folder.
     pub(super) fn at(path: &str) -> Self {
-        let bench = Self::empty(path);
-        bench.git(["init", "--quiet", "-b", "main"]);
-        bench.settle();
+        Self::empty(path).filled()
+    }
+
+    fn filled(self) -> Self {
+        self.init(["-b", "main"]);
         for (name, text) in [("a", "a\n"), ("b", "b\n"), ("sub/c", "c\n")] {
-            bench.write(name, text);
+            self.write(name, text);
         }
-        bench.commit("first");
-        bench
+        self.git(["add", "-A"]);
+        self.git(["commit", "--quiet", "-m", "first"]);
+        self
+    }
+
+    /// Makes the repository.
+    pub(super) fn init<const N: usize>(&self, arguments: [&str; N]) {
+        git_in(&self.root, &[&["init", "--quiet", "--template="], &arguments[..]].concat());
+        self.settle();
     }
 
     /// A folder without a repository.
     pub(super) fn empty(path: &str) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::within([tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()], path)
+    }
+
+    /// The same in memory where the system has such a folder: for what is about processes, not about power.
+    pub(super) fn in_memory() -> Self {
+        let dir = || tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        Self::within([dir(), dir()], "project").filled()
+    }
+
+    fn within([dir, scratch]: [TempDir; 2], path: &str) -> Self {
         let base = dunce::canonicalize(dir.path()).unwrap();
         let root = base.join(path);
         fs_err::create_dir_all(&root).unwrap();
-        let scratch = tempfile::tempdir().unwrap();
         let git = GitProgram::new(scratch.path().join("git"));
         Self { _dirs: [dir, scratch], base, root, git }
     }
 
     /// Sets what the user's own configuration may set otherwise.
     pub(super) fn settle(&self) {
-        for (name, value) in [
-            ("core.autocrlf", "false"),
-            // It would work on after the command that started it.
-            ("maintenance.auto", "false"),
-            ("core.excludesFile", ""),
-            ("core.attributesFile", ""),
-            ("merge.renames", "true"),
-            ("diff.renames", "true"),
-        ] {
-            self.git(["config", name, value]);
-        }
+        // Maintenance would work on after the command that started it.
+        let settings = "[core]\n\tautocrlf = false\n\texcludesFile =\n\tattributesFile =\n\
+            [maintenance]\n\tauto = false\n[merge]\n\trenames = true\n[diff]\n\trenames = true\n";
+        let path = self.root.join(".git/config");
+        let config = fs_err::read_to_string(&path).unwrap();
+        fs_err::write(path, config + settings).unwrap();
     }
 
     /// Runs git as the person who works in the project, and returns what it prints.

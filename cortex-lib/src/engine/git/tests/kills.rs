@@ -11,8 +11,8 @@ use crate::port::{Git as _, Squash};
 
 /// Where the child reads its order.
 const ORDER: &str = "CORTEX_TEST_ORDER";
-const KILLS: u32 = 16;
-const FILES: u32 = 150;
+const KILLS: u32 = 8;
+const FILES: u32 = 60;
 
 #[derive(Serialize, Deserialize)]
 struct Order {
@@ -55,7 +55,7 @@ fn child(bench: &Bench, squash: &Squash, number: u32) -> std::process::Child {
 )]
 #[tokio::test]
 async fn a_squash_that_was_killed_at_any_instant_is_completed() {
-    let bench = Bench::new();
+    let bench = Bench::in_memory();
     let name = |number: u32| format!("many/{number}");
     for number in 0..FILES {
         bench.write(&name(number), format!("old {number}\n"));

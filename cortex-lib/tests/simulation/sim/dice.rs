@@ -50,3 +50,8 @@ impl Dice {
         of.get(usize::try_from(self.roll(u64::try_from(of.len()).unwrap())).unwrap())
     }
 }
+
+/// A seed for one purpose, of a seed for all.
+pub fn mix(seed: u64, purpose: u64) -> u64 {
+    Dice::new(seed ^ purpose.wrapping_mul(0xD6E8_FEB8_6659_FD93)).next()
+}

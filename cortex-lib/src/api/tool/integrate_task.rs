@@ -1,0 +1,41 @@
+//! `integrate_task`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::reply::TaskReply;
+use crate::api::{Access, Command, Effect, Granted, Tool};
+use crate::error::{Code, Result};
+use crate::ids::TaskId;
+
+/// Bring the result of a COMPLETED task that ran in a git worktree of its own (requirement `workspace_isolation`) into its project's folder. Exactly the commit that was verified or approved, which the branch `cortex/<task_id>` names, is squashed onto the folder's HEAD: the changes are staged there and never committed, so that you review and commit them. Nothing is merged, pushed or deleted in your branches.
+/// The worktree is removed afterwards and the branch stays; what was changed in the worktree since that commit is named in `integration.left_behind`, and then the worktree stays too. A task is integrated once. When it is refused, nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IntegrateTask {
+    /// The task.
+    pub task_id: TaskId,
+}
+
+impl Command for IntegrateTask {
+    type Output = TaskReply;
+    const NAME: &'static str = "integrate_task";
+    const ACCESS: Access = Access::USER;
+    const EFFECT: Effect = Effect::Writes;
+    const ERRORS: &'static [Code] = &[
+        Code::TaskNotFound,
+        Code::TaskStateConflict,
+        Code::WorkspaceIndexNotClean,
+        Code::WorkspaceConflict,
+        Code::WorkspaceLocalChanges,
+        Code::WorkspaceUnowned,
+        Code::WorkspaceUnavailable,
+    ];
+
+    async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
+        cx.core().integrate(&self.task_id, "user").await?;
+        cx.task_reply(&self.task_id)
+    }
+}
+
+impl Tool for IntegrateTask {}
