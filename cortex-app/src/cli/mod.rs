@@ -2,6 +2,7 @@
 
 mod agent;
 mod call;
+mod changes;
 mod completions;
 mod config;
 mod doctor;

@@ -2,14 +2,14 @@
 
 use clap::{ArgGroup, Args, Subcommand};
 use cortex_lib::api::tool::{
-    ApproveTask, CancelTask, GetTaskStatus, ListTasks, ReassignTask, RetryTask,
+    ApproveTask, CancelTask, GetTaskStatus, IntegrateTask, ListTasks, ReassignTask, RetryTask,
 };
 use cortex_lib::api::view::{AttemptView, ObjectiveView, TaskView};
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::error::Result;
 
 use super::screen::{Screen, card, cell, word};
-use super::{Exit, Global, find, with_door, work};
+use super::{Exit, Global, changes, find, with_door, work};
 use crate::door::Door;
 use crate::run::words::Names;
 
@@ -44,6 +44,11 @@ enum Action {
     Cancel(Decide),
     /// Move a task that waits to another agent, or to any that can run it
     Reassign(Reassign),
+    /// Stage the verified changes of a completed task that ran in a worktree of its own
+    Integrate {
+        /// The task, by id, or by key when it is the only one with it
+        task: String,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -107,6 +112,10 @@ impl Action {
                 door.call(CancelTask { task_id, reason }).await?
             }
             Self::Reassign(reassign) => door.call(reassign.command(door).await?).await?,
+            Self::Integrate { task } => {
+                let task_id = find::task(door, &task).await?.task_id;
+                door.call(IntegrateTask { task_id }).await?
+            }
         };
         let names = work::names_around(door, &reply.task).await?;
         screen.show(&reply, |reply| show(&reply.task, &names, door))
@@ -160,8 +169,13 @@ fn show(task: &TaskView, names: &Names, door: &Door) -> String {
             let call = |what: &str| door.hint(&format!("task {what} {}", task.task_id));
             Some(["approve", "retry", "cancel"].map(call).join("\n"))
         }
+        _ if changes::can_be_integrated(task) => {
+            Some(door.hint(&format!("task integrate {}", task.task_id)))
+        }
         _ => None,
     };
+    let changed = task.result.as_ref().and_then(|result| result.changed_files.as_ref());
+    let branch = task.workspace.as_ref().and_then(|workspace| workspace.branch.clone());
     let mut text = card([
         ("task", Some(format!("{}: {}", task.key, task.title))),
         ("id", Some(task.task_id.to_string())),
@@ -171,6 +185,9 @@ fn show(task: &TaskView, names: &Names, door: &Door) -> String {
         ("only", task.assigned_agent_id.as_ref().map(|id| names.agent(id).to_owned())),
         ("why", work::why(task, names)),
         ("next", next),
+        ("branch", branch),
+        ("changed", changed.map(|files| changes::files(files))),
+        ("integrated", task.integration.as_ref().map(changes::integration)),
         ("result", result),
     ]);
     for attempt in &task.attempts {

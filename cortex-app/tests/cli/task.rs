@@ -3,6 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::home::Home;
+#[cfg(unix)]
+use crate::home::wait_for;
 
 fn task(home: &Home) -> Value {
     home.cortex(&["task", "show", "tea", "--json"]).good().json()["task"].clone()
@@ -38,4 +40,45 @@ fn what_to_call_next_names_the_data_directory() {
     let ran = home.cortex(&["task", "show", "tea"]);
     assert_eq!(ran.code, 3);
     assert!(ran.err.contains(&home.hint("task list --all")), "{}", ran.err);
+}
+
+/// Runs git as the person who works in the project.
+#[cfg(unix)]
+fn git(root: &str, args: &[&str]) -> String {
+    let mut git = std::process::Command::new("git");
+    git.args(["-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-C", root]);
+    let ran = git.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
+    crate::home::run(ran.args(args)).good().out
+}
+
+/// S-174, S-177.
+#[cfg(unix)]
+#[test]
+fn what_a_task_did_in_its_worktree_is_staged_in_the_folder_once() {
+    let home = Home::new();
+    let writes = ["sh", "-c", "cat > /dev/null; echo green > tea.txt; echo done"];
+    home.configure(&json!({
+        "mcp": { "enabled": false },
+        "runtimes": { "commands": { "cat": { "argv": writes } } },
+    }));
+    let root = home.folder("web");
+    git(&root, &["init", "--quiet"]);
+    git(&root, &["commit", "--quiet", "--allow-empty", "-m", "first"]);
+    let _serving = home.serve();
+    home.team();
+    home.cortex(&["agent", "start", "ada"]).good();
+    home.objective_of("Tea", &json!({ "requirements": ["workspace_isolation"] }));
+    let shown = || home.cortex(&["task", "show", "tea"]).good().out;
+    let next = wait_for("the branch", || {
+        let shown = shown();
+        shown.contains(" task integrate ").then_some(shown)
+    });
+    assert!(next.contains("added tea.txt") && next.contains("cortex/"), "{next}");
+    assert_eq!(git(&root, &["status", "--porcelain"]), "");
+
+    let done = home.cortex(&["task", "integrate", "tea"]).good().out;
+    assert!(done.contains("review and commit it") && !done.contains(" task integrate "), "{done}");
+    assert_eq!(git(&root, &["status", "--porcelain"]), "A  tea.txt\n");
+    let again = home.cortex(&["task", "integrate", "tea"]);
+    assert_eq!((again.code, again.err.contains("(task.state_conflict)")), (4, true));
 }
