@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use cortex_lib::Cortex;
 use cortex_lib::api::Command;
 use cortex_lib::api::operator::CoreStatus;
 use cortex_lib::domain::approval::Rule;
@@ -17,6 +18,7 @@ use crate::boot::{self, Life, Opened};
 use crate::cli::Global;
 use crate::config::Config;
 use crate::log;
+use crate::program::Program;
 
 /// A core that has just taken the data directory listens within this time: it settles its earlier life first.
 const START_MAX: Duration = Duration::from_secs(10);
@@ -25,10 +27,16 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A way to a core, as the user.
 #[derive(Debug)]
-pub enum Door {
-    /// The core runs here.
+pub struct Door {
+    core: Core,
+    program: Program,
+}
+
+#[derive(Debug)]
+enum Core {
+    /// It runs here.
     Here(Opened),
-    /// The core runs in another process.
+    /// It runs in another process.
     There(Client),
 }
 
@@ -66,6 +74,100 @@ impl Door {
     ///
     /// Those of [`Config::read`], [`boot::open`] and [`Client::connect`].
     pub async fn open_with(global: &Global, opening: Opening) -> Result<Self> {
+        let core = Core::reach(global, opening).await?;
+        Ok(Self { core, program: global.program() })
+    }
+
+    /// What a person calls next to reach the same core: `cortex` with these words.
+    pub(crate) fn hint(&self, words: &str) -> String {
+        self.program.call(words)
+    }
+
+    /// The core, when it runs here.
+    pub(crate) fn here(&self) -> Option<&Cortex> {
+        match &self.core {
+            Core::Here(opened) => Some(&opened.cortex),
+            Core::There(_) => None,
+        }
+    }
+
+    /// Runs `command`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the command.
+    pub async fn call<C: Command>(&self, command: C) -> Result<C::Output> {
+        match &self.core {
+            Core::Here(opened) => opened.cortex.as_user().call(command).await,
+            Core::There(client) => client.call(command).await,
+        }
+    }
+
+    /// Runs the tool or operator command called `name`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the command; `tool.not_found`.
+    pub async fn call_json(&self, name: &str, args: Value) -> Result<Value> {
+        match &self.core {
+            Core::Here(opened) => opened.cortex.as_user().call_operator_json(name, args).await,
+            Core::There(client) => client.call_json(name, args).await,
+        }
+    }
+
+    /// The committed events behind `after`, then those that come; without `after`, from the oldest kept.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Client::events`].
+    pub async fn events(&self, after: Option<u64>) -> Result<EventStream> {
+        Ok(EventStream(match &self.core {
+            Core::Here(opened) => Events::Here(opened.cortex.events(after)),
+            Core::There(client) => Events::There(client.events(after).await?),
+        }))
+    }
+
+    /// What agents print, from now on.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Client::output`].
+    pub async fn output(&self) -> Result<OutputStream> {
+        Ok(OutputStream(match &self.core {
+            Core::Here(opened) => Outputs::Here(opened.cortex.output()),
+            Core::There(client) => Outputs::There(client.output().await?),
+        }))
+    }
+
+    /// The number of the newest event; pass it to [`events`](Self::events) to hear only what comes.
+    ///
+    /// # Errors
+    ///
+    /// Those of the command `core_status`.
+    pub async fn newest_event(&self) -> Result<u64> {
+        Ok(self.call(CoreStatus {}).await?.newest_event)
+    }
+
+    /// Whether the core is in another process, and goes on when this one ends.
+    pub fn is_there(&self) -> bool {
+        matches!(self.core, Core::There(_))
+    }
+
+    /// Leaves: stops the core in order if it is ours.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Opened::close`].
+    pub async fn close(self) -> Result<()> {
+        match self.core {
+            Core::Here(opened) => opened.close().await,
+            Core::There(_) => Ok(()),
+        }
+    }
+}
+
+impl Core {
+    async fn reach(global: &Global, opening: Opening) -> Result<Self> {
         let data_dir = global.data_dir()?;
         let running = Client::connect(&data_dir).await?;
         if let Some(client) = running {
@@ -83,80 +185,6 @@ impl Door {
                 found.map(Self::There).ok_or(error)
             }
             Err(error) => Err(error),
-        }
-    }
-
-    /// Runs `command`.
-    ///
-    /// # Errors
-    ///
-    /// Those of the command.
-    pub async fn call<C: Command>(&self, command: C) -> Result<C::Output> {
-        match self {
-            Self::Here(opened) => opened.cortex.as_user().call(command).await,
-            Self::There(client) => client.call(command).await,
-        }
-    }
-
-    /// Runs the tool or operator command called `name`.
-    ///
-    /// # Errors
-    ///
-    /// Those of the command; `tool.not_found`.
-    pub async fn call_json(&self, name: &str, args: Value) -> Result<Value> {
-        match self {
-            Self::Here(opened) => opened.cortex.as_user().call_operator_json(name, args).await,
-            Self::There(client) => client.call_json(name, args).await,
-        }
-    }
-
-    /// The committed events behind `after`, then those that come; without `after`, from the oldest kept.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Client::events`].
-    pub async fn events(&self, after: Option<u64>) -> Result<EventStream> {
-        Ok(EventStream(match self {
-            Self::Here(opened) => Events::Here(opened.cortex.events(after)),
-            Self::There(client) => Events::There(client.events(after).await?),
-        }))
-    }
-
-    /// What agents print, from now on.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Client::output`].
-    pub async fn output(&self) -> Result<OutputStream> {
-        Ok(OutputStream(match self {
-            Self::Here(opened) => Outputs::Here(opened.cortex.output()),
-            Self::There(client) => Outputs::There(client.output().await?),
-        }))
-    }
-
-    /// The number of the newest event; pass it to [`events`](Self::events) to hear only what comes.
-    ///
-    /// # Errors
-    ///
-    /// Those of the command `core_status`.
-    pub async fn newest_event(&self) -> Result<u64> {
-        Ok(self.call(CoreStatus {}).await?.newest_event)
-    }
-
-    /// Whether the core is in another process, and goes on when this one ends.
-    pub fn is_there(&self) -> bool {
-        matches!(self, Self::There(_))
-    }
-
-    /// Leaves: stops the core in order if it is ours.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Opened::close`].
-    pub async fn close(self) -> Result<()> {
-        match self {
-            Self::Here(opened) => opened.close().await,
-            Self::There(_) => Ok(()),
         }
     }
 }

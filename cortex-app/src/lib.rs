@@ -6,5 +6,7 @@ pub mod cli;
 pub mod config;
 pub mod door;
 mod log;
+mod program;
 mod run;
 pub mod signals;
+mod stdout;

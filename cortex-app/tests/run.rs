@@ -88,18 +88,21 @@ impl Scene {
         self.program(&[&["run"], args, &[file]].concat())
     }
 
-    fn program(&self, args: &[&str]) -> Child {
-        Command::new(env!("CARGO_BIN_EXE_cortex"))
-            .arg("--data-dir")
-            .arg(self.data_dir())
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cortex"));
+        command
             .args(args)
             .current_dir("/")
+            .env("CORTEX_DATA_DIR", self.data_dir())
             .env("RUN_TEST_FOLDER", self.folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn program(&self, args: &[&str]) -> Child {
+        self.command(args).spawn().unwrap()
     }
 
     fn run(&self, args: &[&str]) -> Said {
@@ -346,7 +349,7 @@ fn a_program_that_is_not_there_is_told_with_its_remedy() {
         .told("agent ada did not start")
         .told("runtime.not_installed")
         .told("next: Install the program");
-    scene.run(&["--runtime", "telepathy"]).ended(1).told("runtime.not_found");
+    scene.run(&["--runtime", "telepathy"]).ended(2).told("runtime.not_found");
 }
 
 #[test]
@@ -371,11 +374,11 @@ fn a_served_core_that_lacks_the_runtimes_of_the_file_is_told_how_to_get_them() {
     let core = scene.serve(&json!({ "mcp": { "enabled": false } }));
     scene
         .run(&[])
-        .ended(1)
+        .ended(2)
         .told("runtime.not_found")
         .told("config.json")
         .told(r#"{"runtimes":{"commands":{"agent":{"argv":["sh","-c","echo done"],"env":{}}}}}"#);
-    scene.run(&["--allow", "Write"]).ended(1).told("approvals.rules");
+    scene.run(&["--allow", "Write"]).ended(2).told("approvals.rules");
     assert!(!scene.path("project").exists(), "nothing was done");
     signal(&core, "-TERM");
     end(core).ended(0);
@@ -398,7 +401,7 @@ fn whoever_follows_a_core_that_stops_is_told_how_to_go_on() {
 fn a_served_core_with_another_program_of_that_name_is_not_used() {
     let scene = Scene::of("echo done", &VERIFIED);
     let core = scene.serve_program("echo something else");
-    scene.run(&[]).ended(1).told("no program agent like the file's").told("--data-dir");
+    scene.run(&[]).ended(2).told("no program agent like the file's").told("--data-dir");
     assert!(!scene.path("project").exists(), "nothing was done");
     signal(&core, "-HUP");
     end(core).ended(0);
@@ -416,4 +419,36 @@ fn a_run_whose_agents_were_stopped_says_what_starts_them() {
     scene.run(&["--resume"]).ended(0);
     signal(&core, "-TERM");
     end(core).ended(0);
+}
+
+#[test]
+fn a_command_line_that_is_wrong_is_told_apart_from_a_run_that_failed() {
+    let scene = Scene::of("echo done", &VERIFIED);
+    scene.run(&["--data-dir", "here"]).ended(2).told("core.data_dir_not_absolute");
+    std::fs::write(scene.data_dir().join("config.json"), r#"{"retry": {"tries": 1}}"#).unwrap();
+    scene.run(&[]).ended(2).told("core.config_invalid");
+    assert!(!scene.path("project").exists(), "nothing was done");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn results_that_cannot_be_written_are_a_failure_and_the_objective_is_kept() {
+    for args in [&[][..], &["--json"]] {
+        let scene = Scene::of("echo done", &VERIFIED);
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut child = scene.command(&[&["run"], args, &[scene.file.to_str().unwrap()]].concat());
+        let said = end(child.stdout(full).spawn().unwrap());
+        said.ended(1).told("core.output_failed").told("No space left on device");
+        let list = end(scene.program(&["task", "list", "--all", "--json"])).ended(0);
+        let list: Value = serde_json::from_str(&list.stdout).unwrap();
+        assert_eq!(list["objectives"][0]["status"], "COMPLETED");
+    }
+}
+
+#[test]
+fn a_reader_that_went_away_is_no_failure() {
+    let scene = Scene::of("echo done", &VERIFIED);
+    let mut child = scene.start(&[]);
+    drop(child.stdout.take());
+    end(child).ended(0);
 }

@@ -97,6 +97,8 @@ codes! {
     ConfigInvalid = "core.config_invalid", InvalidArgument, "Correct the named keys; `cortex config schema` lists all of them.";
     /// The local socket of a core cannot be made or reached.
     LocalSocketFailed = "core.local_socket_failed", Internal, "See the message: the socket is made in the data directory, which must be yours.";
+    /// What was to be shown could not be written.
+    OutputFailed = "core.output_failed", Internal, "Free some space, or send the output elsewhere; what was done stays done.";
     /// Cortex broke one of its own rules.
     Defect = "core.defect", Internal, "Report it with the correlation id and the log.";
 

@@ -158,7 +158,7 @@ fn lasting(door: &Door) -> Result<&Door> {
     let message =
         "no core runs on this data directory, and an agent lives only as long as its core";
     Err(Error::new(Code::CoreStopped, message)
-        .remedy("Run `cortex serve`, leave it running, and call again."))
+        .remedy(format!("Run `{}`, leave it running, and call again.", door.hint("serve"))))
 }
 
 async fn list(door: &Door, project: Option<&str>, screen: Screen) -> Result<()> {

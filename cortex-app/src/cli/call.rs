@@ -24,7 +24,7 @@ impl Call {
     pub(super) async fn run(self, global: &Global, screen: Screen) -> Result<Exit> {
         let args = self.arguments()?;
         let answer = with_door(global, async |door| door.call_json(&self.name, args).await).await?;
-        screen.line(&pretty(&answer)?);
+        screen.line(&pretty(&answer)?)?;
         Ok(Exit::Done)
     }
 

@@ -2,6 +2,7 @@
 
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
+use cortex_lib::error::Result;
 
 use super::screen::Screen;
 use super::{Cli, Exit};
@@ -15,10 +16,10 @@ pub(super) struct Completions {
 }
 
 impl Completions {
-    pub(super) fn run(self, screen: Screen) -> Exit {
+    pub(super) fn run(self, screen: Screen) -> Result<Exit> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut Cli::command(), "cortex", &mut script);
-        screen.line(&String::from_utf8_lossy(&script));
-        Exit::Done
+        screen.line(&String::from_utf8_lossy(&script))?;
+        Ok(Exit::Done)
     }
 }

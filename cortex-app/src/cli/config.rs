@@ -33,7 +33,7 @@ impl Configuration {
             Action::Show => {
                 let mut config = Config::read(&global.data_dir()?)?;
                 hide_variables(&mut config);
-                screen.line(&pretty(&config)?);
+                screen.line(&pretty(&config)?)?;
             }
             Action::Check => {
                 let data_dir = global.data_dir()?;
@@ -48,7 +48,7 @@ impl Configuration {
                     }
                 })?;
             }
-            Action::Schema => screen.line(&pretty(&Config::json_schema())?),
+            Action::Schema => screen.line(&pretty(&Config::json_schema())?)?,
         }
         Ok(Exit::Done)
     }

@@ -43,7 +43,7 @@ impl Events {
                 next = events.next() => next?,
             };
             let Some(event) = next else { return Ok(()) };
-            screen.line(&line(&event, screen));
+            screen.line(&line(&event, screen))?;
             if !self.follow && event.seq >= newest {
                 return Ok(());
             }

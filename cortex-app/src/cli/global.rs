@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args};
 use cortex_lib::error::{Code, Error, Result};
 
+use crate::program::Program;
+
 /// What every command takes.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Global {
@@ -26,6 +28,11 @@ pub struct Global {
 }
 
 impl Global {
+    /// How the program is called again on the same data directory.
+    pub(crate) fn program(&self) -> Program {
+        Program::on(self.data_dir.as_deref())
+    }
+
     /// The data directory that is meant.
     ///
     /// # Errors

@@ -2,14 +2,23 @@
 
 mod agent;
 mod call;
+mod changes;
 mod completions;
 mod config;
 mod doctor;
+mod edit;
 mod events;
 mod exit;
 mod find;
 mod global;
+mod goal;
+mod message;
+mod objective;
+mod plan;
+mod plan_text;
 mod project;
+mod proposal;
+mod propose;
 pub mod reference;
 mod run;
 mod screen;
@@ -17,6 +26,7 @@ mod serve;
 mod task;
 mod token;
 mod tools;
+mod work;
 
 use std::process::ExitCode;
 
@@ -45,7 +55,12 @@ enum Command {
     Serve(serve::Serve),
     Project(project::Project),
     Agent(agent::Agent),
+    Objective(objective::Objective),
     Task(task::Task),
+    Plan(plan::Plan),
+    Propose(propose::Propose),
+    Proposal(proposal::Proposal),
+    Message(message::Message),
     Events(events::Events),
     Call(call::Call),
     Tools(tools::Tools),
@@ -73,14 +88,19 @@ impl Command {
             Self::Serve(command) => command.run(global, screen).await,
             Self::Project(command) => command.run(global, screen).await,
             Self::Agent(command) => command.run(global, screen).await,
+            Self::Objective(command) => command.run(global, screen).await,
             Self::Task(command) => command.run(global, screen).await,
+            Self::Plan(command) => command.run(global, screen).await,
+            Self::Propose(command) => command.run(global, screen).await,
+            Self::Proposal(command) => command.run(global, screen).await,
+            Self::Message(command) => command.run(global, screen).await,
             Self::Events(command) => command.run(global, screen).await,
             Self::Call(command) => command.run(global, screen).await,
             Self::Tools(command) => command.run(screen),
             Self::Doctor(command) => command.run(global, screen).await,
             Self::Config(command) => command.run(global, screen),
             Self::Token(command) => command.run(global, screen),
-            Self::Completions(command) => Ok(command.run(screen)),
+            Self::Completions(command) => command.run(screen),
             Self::Run(command) => Ok(command.run(global).await),
         }
     }

@@ -7,7 +7,7 @@ use cortex_lib::domain::approval::{Decide, Rule};
 use cortex_lib::error::{Code, Error};
 use cortex_lib::ids::RuntimeId;
 
-use super::{Exit, Global};
+use super::{Exit, Global, Screen};
 use crate::boot::Life;
 use crate::door::{Door, Opening};
 use crate::run::{self, Beginning, Ending, Hints, ObjectiveFile, Outcome, Show, Wishes};
@@ -17,7 +17,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    the objective is COMPLETED
   1    it FAILED or was CANCELLED, or Cortex could not do what was asked
-  2    the command line or the file is wrong; nothing was written
+  2    the command line, the file or the configuration is wrong; nothing was begun
   3    nothing goes on until a person decides; what to do is printed
   130  interrupted; what goes on with it is printed
 
@@ -64,8 +64,12 @@ impl Run {
     pub(super) async fn run(self, global: &Global) -> Exit {
         let mut show = Show::new(global.json);
         let outcome = self.outcome(global, &mut show).await;
-        show.ended(&outcome.ending, outcome.objective.as_ref());
-        Exit::Run(outcome.ending.exit_code())
+        let shown = show.ended(&outcome.ending, outcome.objective.as_ref());
+        let code = outcome.ending.exit_code();
+        let Err(error) = shown else { return Exit::Run(code) };
+        // Whoever reads the results did not get all of them.
+        Screen::new(global.json).fail(&error);
+        if code == Exit::Done.code() { Exit::Failed } else { Exit::Run(code) }
     }
 
     async fn outcome(&self, global: &Global, show: &mut Show) -> Outcome {
@@ -83,16 +87,16 @@ impl Run {
         };
         let data_dir = match global.data_dir() {
             Ok(data_dir) => data_dir,
-            Err(error) => return error.into(),
+            Err(error) => return Outcome::before(error),
         };
         let opening =
             Opening { life: Life::Brief, extra: file.runtimes.clone(), rules: self.rules() };
         let door = match Door::open_with(global, opening).await {
             Ok(door) => door,
-            Err(error) => return error.into(),
+            Err(error) => return Outcome::before(error),
         };
         if door.is_there() && !self.allow.is_empty() {
-            return allowed_elsewhere().into();
+            return Outcome::before(allowed_elsewhere());
         }
         let outcome =
             run::run(&door, &file, &self.wishes(global, data_dir), show, stops.next()).await;
@@ -136,10 +140,7 @@ fn allowed_elsewhere() -> Error {
 
 /// Stops a core of ours in order; at once when the person asks again.
 async fn close(door: Door, show: &mut Show, mut stops: StopRequests, ending: &Ending) {
-    let ours = match &door {
-        Door::Here(opened) => Some(opened.cortex.clone()),
-        Door::There(_) => None,
-    };
+    let ours = door.here().cloned();
     if let (Ending::Interrupted(_), Some(_)) = (ending, &ours) {
         show.note("Stopping in order; Ctrl-C again stops at once.");
     }

@@ -6,6 +6,9 @@ use console::measure_text_width;
 use cortex_lib::error::{Code, Error, Kind, Result};
 use serde::Serialize;
 
+use crate::run::words;
+use crate::stdout;
+
 /// Where results go: standard output, as text or as JSON.
 #[derive(Clone, Copy, Debug)]
 pub struct Screen {
@@ -27,24 +30,30 @@ impl Screen {
     ///
     /// # Errors
     ///
-    /// `core.defect` when the value is no JSON.
+    /// `core.defect` when the value is no JSON; `core.output_failed`.
     pub fn show<T: Serialize + ?Sized>(
         self,
         value: &T,
         human: impl FnOnce(&T) -> String,
     ) -> Result<()> {
-        if self.json {
-            self.line(&pretty(value)?);
-        } else {
-            self.line(&human(value));
-        }
-        Ok(())
+        let text = if self.json { pretty(value)? } else { human(value) };
+        self.line(&text)
     }
 
-    /// Prints one line. A reader that has gone away is no failure of ours.
-    pub fn line(self, text: &str) {
-        let mut out = std::io::stdout().lock();
-        drop(writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()));
+    /// Prints a text. A reader that has gone away is no failure of ours.
+    ///
+    /// # Errors
+    ///
+    /// `core.output_failed`: what the command did stays done.
+    pub fn line(self, text: &str) -> Result<()> {
+        stdout::line(text.trim_end()).map_err(|error| stdout::failure(&error))
+    }
+
+    /// Says something beside the results, for a person alone.
+    pub(super) fn note(self, text: &str) {
+        if !self.json {
+            drop(writeln!(std::io::stderr().lock(), "{text}"));
+        }
     }
 
     /// Tells that something failed, on standard error.
@@ -120,21 +129,22 @@ pub(super) fn table<const N: usize>(
     std::iter::once(&headings).chain(&rows).map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Names and what they have, one below the other. What is absent is left out.
+/// Names and what they have, one below the other. What is absent is left out, and so is what a terminal would
+/// obey: much of it was written by models.
 pub(super) fn card<const N: usize>(rows: [(&str, Option<String>); N]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let line = |(name, value): (&str, Option<String>)| {
-        value.map(|value| format!("{name:width$}  {}", value.replace('\n', "\n  ")))
+        value.map(|value| format!("{name:width$}  {}", words::lines(&value).replace('\n', "\n  ")))
     };
     rows.into_iter().filter_map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// The first line of a text, cut to fit into a cell.
+/// The first line of a text, cut to fit into a cell, without what a terminal would obey.
 pub(super) fn cell(text: &str) -> String {
     const CHARS: usize = 60;
-    let line = text.lines().next().unwrap_or_default();
+    let line = words::plain(text.lines().next().unwrap_or_default());
     if line.chars().count() <= CHARS {
-        return line.to_owned();
+        return line;
     }
     line.chars().take(CHARS).chain(['…']).collect()
 }

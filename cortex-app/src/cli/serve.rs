@@ -29,7 +29,10 @@ impl Serve {
             opened.close().await?;
             return Err(error);
         }
-        announce(&opened, screen);
+        if let Err(error) = announce(&opened, screen) {
+            // Nobody may be there to read it; the core is there for others.
+            tracing::warn!(code = %error.code(), "{}", error.message());
+        }
         let mut states = opened.cortex.states();
         let why = tokio::select! { biased;
             () = stops.next() => None,
@@ -58,7 +61,7 @@ async fn stop(opened: Opened, stops: &mut StopRequests) -> Result<()> {
     now.and(closed)
 }
 
-fn announce(opened: &Opened, screen: Screen) {
+fn announce(opened: &Opened, screen: Screen) -> Result<()> {
     let data_dir = opened.cortex.data_dir();
     let token = UserToken::of(data_dir);
     let url = opened.endpoint.url();
@@ -70,8 +73,7 @@ fn announce(opened: &Opened, screen: Screen) {
     });
     if screen.is_json() {
         // One line: whoever started us waits for it.
-        screen.line(&facts.to_string());
-        return;
+        return screen.line(&facts.to_string());
     }
     screen.line(&card([
         ("Cortex", Some(format!("runs as process {}", std::process::id()))),
@@ -79,5 +81,5 @@ fn announce(opened: &Opened, screen: Screen) {
         ("MCP", Some(url.clone().unwrap_or_else(|| "off (mcp.enabled is false)".to_owned()))),
         ("token", url.map(|_| format!("`cortex token show`, in {}", token.path().display()))),
         ("stop", Some("Ctrl-C; twice: at once".to_owned())),
-    ]));
+    ]))
 }

@@ -1,14 +1,17 @@
 //! `cortex task`: what is worked on, and the decisions that only a person makes.
 
-use clap::{Args, Subcommand};
-use cortex_lib::api::tool::{ApproveTask, CancelTask, GetTaskStatus, ListTasks, RetryTask};
+use clap::{ArgGroup, Args, Subcommand};
+use cortex_lib::api::tool::{
+    ApproveTask, CancelTask, GetTaskStatus, IntegrateTask, ListTasks, ReassignTask, RetryTask,
+};
 use cortex_lib::api::view::{AttemptView, ObjectiveView, TaskView};
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::error::Result;
 
-use super::screen::{Screen, card, cell, table, word};
-use super::{Exit, Global, find, with_door};
+use super::screen::{Screen, card, cell, word};
+use super::{Exit, Global, changes, find, with_door, work};
 use crate::door::Door;
+use crate::run::words::Names;
 
 /// What is worked on, and what waits for a decision
 #[derive(Debug, Args)]
@@ -39,6 +42,13 @@ enum Action {
     Retry(Decide),
     /// Cancel a task and those that depend on it
     Cancel(Decide),
+    /// Move a task that waits to another agent, or to any that can run it
+    Reassign(Reassign),
+    /// Stage the verified changes of a completed task that ran in a worktree of its own
+    Integrate {
+        /// The task, by id, or by key when it is the only one with it
+        task: String,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -46,6 +56,25 @@ struct Decide {
     /// The task, by id, or by key when it is the only one with it
     task: String,
     /// Why; kept with the decision
+    #[arg(long)]
+    reason: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    group(ArgGroup::new("to").required(true)),
+    override_usage = "cortex task reassign [OPTIONS] <TASK> <AGENT|--any>"
+)]
+struct Reassign {
+    /// The task, by id, or by key when it is the only one with it
+    task: String,
+    /// The only agent that may run it from now on, by name or id
+    #[arg(group = "to")]
+    agent: Option<String>,
+    /// Any agent that can may run it
+    #[arg(long, group = "to")]
+    any: bool,
+    /// Why; kept with the move
     #[arg(long)]
     reason: Option<String>,
 }
@@ -82,8 +111,31 @@ impl Action {
                 let task_id = find::task(door, &task).await?.task_id;
                 door.call(CancelTask { task_id, reason }).await?
             }
+            Self::Reassign(reassign) => door.call(reassign.command(door).await?).await?,
+            Self::Integrate { task } => {
+                let task_id = find::task(door, &task).await?.task_id;
+                door.call(IntegrateTask { task_id }).await?
+            }
         };
-        screen.show(&reply, |reply| show(&reply.task))
+        let names = work::names_around(door, &reply.task).await?;
+        screen.show(&reply, |reply| show(&reply.task, &names, door))
+    }
+}
+
+impl Reassign {
+    async fn command(self, door: &Door) -> Result<ReassignTask> {
+        let task = find::task(door, &self.task).await?;
+        let to_agent_id = match self.agent {
+            // The name is looked for where the task is.
+            Some(name) => {
+                let project = task.project_id.as_str();
+                Some(find::agent(door, &name, Some(project)).await?.agent_id)
+            }
+            None => None,
+        };
+        // Only what the person could see just now counts.
+        let execution_id = task.attempts.into_iter().next_back().map(|it| it.execution_id);
+        Ok(ReassignTask { task_id: task.task_id, to_agent_id, execution_id, reason: self.reason })
     }
 }
 
@@ -94,63 +146,58 @@ async fn list(door: &Door, project: Option<&str>, all: bool, screen: Screen) -> 
         list.objectives.retain(|objective| objective.project_id == id);
     }
     list.objectives.retain(|objective| all || objective.ended_at.is_none());
+    let agents = work::agents(door).await?;
     screen.show(&list, |list| {
         if list.objectives.is_empty() {
             return "no objectives; `--all` lists those that have ended".to_owned();
         }
-        list.objectives.iter().map(objective).collect::<Vec<_>>().join("\n\n")
+        let shown =
+            list.objectives.iter().map(|one| objective(one, &Names::of(one, agents.clone())));
+        shown.collect::<Vec<_>>().join("\n\n")
     })
 }
 
-fn objective(objective: &ObjectiveView) -> String {
-    let row = |task: &TaskView| {
-        [
-            format!("  {}", task.key),
-            task.status.as_str().to_owned(),
-            task.attempts.len().to_string(),
-            task.task_id.to_string(),
-            why(task).map_or_else(String::new, |why| cell(&why)),
-        ]
-    };
-    let tasks = table(
-        ["  TASK", "STATUS", "ATTEMPTS", "ID", "WHY"],
-        objective.tasks.iter().map(row),
-        "  no tasks",
-    );
-    format!("{} ({})\n{tasks}", objective.title, word(&objective.status))
+fn objective(objective: &ObjectiveView, names: &Names) -> String {
+    let (title, status) = (cell(&objective.title), word(&objective.status));
+    format!("{title} ({status})\n{}", work::tasks(objective, names))
 }
 
-/// Why a task stands where it stands.
-fn why(task: &TaskView) -> Option<String> {
-    let failure = task.failure.as_ref().map(|failure| failure.message.clone());
-    failure.or_else(|| Some(format!("waits: {}", word(&task.waiting.as_ref()?.reason))))
-}
-
-fn show(task: &TaskView) -> String {
+fn show(task: &TaskView, names: &Names, door: &Door) -> String {
     let result = task.result.as_ref().map(|result| result.text.clone());
     let next = match task.status {
         TaskStatus::Blocked => {
-            Some(format!("cortex task approve {0}, or retry {0}, or cancel {0}", task.task_id))
+            let call = |what: &str| door.hint(&format!("task {what} {}", task.task_id));
+            Some(["approve", "retry", "cancel"].map(call).join("\n"))
+        }
+        _ if changes::can_be_integrated(task) => {
+            Some(door.hint(&format!("task integrate {}", task.task_id)))
         }
         _ => None,
     };
+    let changed = task.result.as_ref().and_then(|result| result.changed_files.as_ref());
+    let branch = task.workspace.as_ref().and_then(|workspace| workspace.branch.clone());
     let mut text = card([
         ("task", Some(format!("{}: {}", task.key, task.title))),
         ("id", Some(task.task_id.to_string())),
         ("objective", Some(task.objective_id.to_string())),
         ("status", Some(task.status.as_str().to_owned())),
-        ("why", why(task)),
+        ("evidence", work::evidence(task).map(str::to_owned)),
+        ("only", task.assigned_agent_id.as_ref().map(|id| names.agent(id).to_owned())),
+        ("why", work::why(task, names)),
         ("next", next),
+        ("branch", branch),
+        ("changed", changed.map(|files| changes::files(files))),
+        ("integrated", task.integration.as_ref().map(changes::integration)),
         ("result", result),
     ]);
     for attempt in &task.attempts {
         text.push_str("\n\n");
-        text.push_str(&show_attempt(attempt));
+        text.push_str(&show_attempt(attempt, names));
     }
     text
 }
 
-fn show_attempt(attempt: &AttemptView) -> String {
+fn show_attempt(attempt: &AttemptView, names: &Names) -> String {
     let verification = attempt.verification.as_ref().map(|verification| {
         let commands = verification.commands.iter().flatten().map(|command| {
             let code =
@@ -163,7 +210,7 @@ fn show_attempt(attempt: &AttemptView) -> String {
     card([
         ("attempt", Some(format!("{} ({})", attempt.number, word(&attempt.status)))),
         ("id", Some(attempt.execution_id.to_string())),
-        ("agent", Some(format!("{} on {}", attempt.agent_id, attempt.runtime_id))),
+        ("agent", Some(format!("{} on {}", names.agent(&attempt.agent_id), attempt.runtime_id))),
         ("started", Some(attempt.started_at.to_string())),
         ("ended", ended),
         ("cause", attempt.cause.clone()),

@@ -3,7 +3,7 @@
 use cortex_lib::api::view::{ObjectiveView, TaskView};
 use cortex_lib::domain::objective::ObjectiveStatus;
 use cortex_lib::domain::task::TaskStatus;
-use cortex_lib::error::Error;
+use cortex_lib::error::{Code, Error, Kind};
 
 use super::problems::FileError;
 use super::words;
@@ -19,17 +19,29 @@ pub(crate) enum Ending {
     Interrupted(String),
     /// Something failed.
     Error(Error),
+    /// The command line or the configuration is wrong, or the file wants what the core does not have; nothing was
+    /// begun.
+    Refused(Error),
     /// The file is wrong; nothing was done.
     BadFile(FileError),
 }
 
 impl Ending {
+    /// How it ends when `error` comes before anything was begun.
+    pub(crate) fn before(error: Error) -> Self {
+        if error.code().kind() == Kind::InvalidArgument || error.code() == Code::RuntimeNotFound {
+            Self::Refused(error)
+        } else {
+            Self::Error(error)
+        }
+    }
+
     /// The exit code of the program. `cortex run --help` lists them.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Ended(ObjectiveStatus::Completed) => 0,
             Self::Ended(_) | Self::Error(_) => 1,
-            Self::BadFile(_) => 2,
+            Self::BadFile(_) | Self::Refused(_) => 2,
             Self::NeedsPerson(_) => 3,
             Self::Interrupted(_) => 130,
         }
@@ -41,7 +53,7 @@ impl Ending {
             Self::Ended(status) => status.as_str(),
             Self::NeedsPerson(_) => ObjectiveStatus::Blocked.as_str(),
             Self::Interrupted(_) => "INTERRUPTED",
-            Self::Error(_) | Self::BadFile(_) => "ERROR",
+            Self::Error(_) | Self::Refused(_) | Self::BadFile(_) => "ERROR",
         }
     }
 
@@ -49,7 +61,7 @@ impl Ending {
     pub(crate) fn next(&self) -> Option<String> {
         match self {
             Self::NeedsPerson(next) | Self::Interrupted(next) => Some(next.clone()),
-            Self::Error(_) | Self::BadFile(_) => {
+            Self::Error(_) | Self::Refused(_) | Self::BadFile(_) => {
                 self.error().map(|error| error.remediation().to_owned())
             }
             Self::Ended(_) => None,
@@ -59,7 +71,7 @@ impl Ending {
     /// What failed, if something did.
     pub(crate) fn error(&self) -> Option<Error> {
         match self {
-            Self::Error(error) => Some(error.clone()),
+            Self::Error(error) | Self::Refused(error) => Some(error.clone()),
             Self::BadFile(error) => Some(error.to_error()),
             Self::Ended(_) | Self::NeedsPerson(_) | Self::Interrupted(_) => None,
         }
@@ -86,7 +98,9 @@ impl Ending {
             }
             Self::NeedsPerson(next) => format!("BLOCKED: {so_far}. {next}"),
             Self::Interrupted(next) => format!("INTERRUPTED: {so_far}. {next}"),
-            Self::Error(error) => format!("error: {error}\n  next: {}", error.remediation()),
+            Self::Error(error) | Self::Refused(error) => {
+                format!("error: {error}\n  next: {}", error.remediation())
+            }
             Self::BadFile(error) => format!("error: {error}"),
         }
     }

@@ -4,10 +4,12 @@ use std::path::Path;
 
 use cortex_lib::ids::TaskId;
 
+use crate::program::{Program, path_word, word};
+
 /// How the program was called, for the next call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hints {
-    program: String,
+    program: Program,
     file: String,
     options: String,
 }
@@ -15,12 +17,10 @@ pub(crate) struct Hints {
 impl Hints {
     /// For this file, with the data directory and the options that the person gave.
     pub(crate) fn new(file: &Path, data_dir: Option<&Path>, options: &[(&str, &str)]) -> Self {
-        let path = |path: &Path| word(&path.display().to_string());
-        let data_dir = data_dir.map(|dir| format!(" --data-dir {}", path(dir))).unwrap_or_default();
         let options = options.iter().map(|(name, value)| format!(" {name} {}", word(value)));
         Self {
-            program: format!("cortex{data_dir}"),
-            file: path(file),
+            program: Program::on(data_dir),
+            file: path_word(file),
             options: options.collect::<Vec<_>>().concat(),
         }
     }
@@ -28,22 +28,12 @@ impl Hints {
     /// `cortex run` with these flags.
     pub(crate) fn run(&self, flags: &[&str]) -> String {
         let flags = flags.iter().map(|flag| format!(" {flag}")).collect::<Vec<_>>().concat();
-        format!("{} run{flags}{} {}", self.program, self.options, self.file)
+        self.program.call(&format!("run{flags}{} {}", self.options, self.file))
     }
 
     /// `cortex task retry`.
     pub(crate) fn retry(&self, task: &TaskId) -> String {
-        format!("{} task retry {task}", self.program)
-    }
-}
-
-/// A text as one word of a shell.
-fn word(text: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,=\\".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        text.to_owned()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
+        self.program.call(&format!("task retry {task}"))
     }
 }
 

@@ -1,20 +1,21 @@
 //! `cortex run`: a file becomes a project, agents and an objective, which is followed to its end.
 
 mod ask;
-mod clock;
+pub(crate) mod clock;
+pub(crate) mod draft;
 mod ending;
 mod file;
 mod follow;
 mod hints;
 mod json;
-mod problems;
+pub(crate) mod problems;
 mod progress;
 mod resume;
 mod screen;
 mod show;
 mod start;
 mod tree;
-mod words;
+pub(crate) mod words;
 
 use std::collections::BTreeMap;
 
@@ -76,6 +77,13 @@ pub(crate) struct Outcome {
     pub(crate) ending: Ending,
     /// The objective with whole results, when there is one.
     pub(crate) objective: Option<ObjectiveView>,
+}
+
+impl Outcome {
+    /// How it comes out when `error` comes before anything was begun.
+    pub(crate) fn before(error: Error) -> Self {
+        Self { ending: Ending::before(error), objective: None }
+    }
 }
 
 impl From<Error> for Outcome {
@@ -174,7 +182,10 @@ async fn attempt(
 }
 
 async fn begin(door: &Door, file: &ObjectiveFile, wishes: &Wishes, show: &mut Show) -> Result<Way> {
-    start::check_runtimes(door, file, &wishes.data_dir).await?;
+    let checked = start::check_runtimes(door, file, &wishes.data_dir).await;
+    if let Err(error) = checked {
+        return Ok(Way::Nothing(Box::new(Outcome::before(error))));
+    }
     let mut earlier = None;
     if wishes.beginning == Beginning::Resume {
         let found = to_resume(door, file, &wishes.hints, show).await?;

@@ -48,19 +48,19 @@ impl std::error::Error for FileError {}
 
 /// The text of a file, and what is wrong with it so far.
 #[derive(Debug)]
-pub(super) struct Lines<'a> {
+pub(crate) struct Lines<'a> {
     file: &'a Path,
     text: &'a str,
     problems: Vec<(Option<usize>, Problem)>,
 }
 
 impl<'a> Lines<'a> {
-    pub(super) fn of(file: &'a Path, text: &'a str) -> Self {
+    pub(crate) fn of(file: &'a Path, text: &'a str) -> Self {
         Self { file, text, problems: Vec::new() }
     }
 
     /// The text as a value. TOML and types stop at their first problem.
-    pub(super) fn parse<T: DeserializeOwned>(&self) -> Result<T, FileError> {
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, FileError> {
         let refuse = |path: String, error: &toml::de::Error| {
             let line = error.span().map(|span| self.line_at(span.start));
             let problem = Problem::new(path, error.message());
@@ -101,7 +101,7 @@ impl<'a> Lines<'a> {
     }
 
     /// The line of the value at a path, or of the nearest one around it.
-    fn line_of(&self, path: &str) -> Option<usize> {
+    pub(crate) fn line_of(&self, path: &str) -> Option<usize> {
         let table = DeTable::parse(self.text).ok()?;
         let mut found = None;
         let mut at: Option<&DeValue<'_>> = None;

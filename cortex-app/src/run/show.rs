@@ -3,9 +3,10 @@
 
 use std::io::{IsTerminal as _, Write as _};
 
-use cortex_lib::api::view::{ObjectiveView, TaskView};
+use cortex_lib::api::view::ObjectiveView;
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::engine::Output;
+use cortex_lib::error::Result;
 use cortex_lib::store::Event;
 use cortex_lib::time::Timestamp;
 
@@ -14,6 +15,7 @@ use super::json::Json;
 use super::progress::{Change, Progress};
 use super::screen::Screen;
 use super::words;
+use crate::stdout;
 
 /// How a run is shown.
 #[derive(Debug)]
@@ -48,7 +50,7 @@ impl Show {
         match self {
             Self::Screen(screen) => screen.line(text),
             Self::Plain => line(text),
-            Self::Json(_) => Json::note(text),
+            Self::Json(json) => json.note(text),
         }
     }
 
@@ -74,8 +76,8 @@ impl Show {
 
     /// An agent printed something for the task `key`.
     pub(crate) fn output(&mut self, key: &str, output: &Output) {
-        if matches!(self, Self::Json(_)) {
-            Json::output(key, output);
+        if let Self::Json(json) = self {
+            json.output(key, output);
         }
     }
 
@@ -113,16 +115,24 @@ impl Show {
     }
 
     /// The last word: what the tasks returned and how it ended. `objective` has whole results.
-    pub(crate) fn ended(&mut self, ending: &Ending, objective: Option<&ObjectiveView>) {
+    ///
+    /// # Errors
+    ///
+    /// `core.output_failed`: somebody reads less than there was.
+    pub(crate) fn ended(
+        &mut self,
+        ending: &Ending,
+        objective: Option<&ObjectiveView>,
+    ) -> Result<()> {
         self.finish();
-        if matches!(self, Self::Json(_)) {
-            Json::ended(ending, objective);
-            return;
-        }
-        if let Some(objective) = objective {
-            print_results(objective);
-        }
-        line(&ending.text(objective));
+        let written = if let Self::Json(json) = self {
+            json.ended(ending, objective)
+        } else {
+            let written = objective.map_or(Ok(()), print_results);
+            line(&ending.text(objective));
+            written
+        };
+        written.map_err(|error| stdout::failure(&error))
     }
 }
 
@@ -132,25 +142,12 @@ pub(super) fn line(text: &str) {
 }
 
 /// What each task returned.
-fn print_results(objective: &ObjectiveView) {
-    let mut out = std::io::stdout().lock();
+fn print_results(objective: &ObjectiveView) -> std::io::Result<()> {
     for task in objective.tasks.iter().filter(|task| task.status == TaskStatus::Completed) {
-        // A reader that went away wants no more.
-        if write_result(&mut out, task).is_err() {
-            return;
-        }
+        let Some(result) = &task.result else { continue };
+        let (title, evidence) = (words::plain(&task.title), words::evidence(result.evidence));
+        stdout::line(&format!("\n== {}: {title} ({evidence})", task.key))?;
+        stdout::line(&words::lines(&result.text))?;
     }
-}
-
-fn write_result(out: &mut impl std::io::Write, task: &TaskView) -> std::io::Result<()> {
-    let Some(result) = &task.result else { return Ok(()) };
-    writeln!(
-        out,
-        "\n== {}: {} ({})",
-        task.key,
-        words::plain(&task.title),
-        words::evidence(result.evidence)
-    )?;
-    writeln!(out, "{}", words::lines(&result.text))?;
-    out.flush()
+    Ok(())
 }

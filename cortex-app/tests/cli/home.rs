@@ -97,6 +97,47 @@ impl Home {
         ran(child.wait_with_output().unwrap())
     }
 
+    /// A project `web` whose results hold when `true` says so, with an agent `ada` that says back what it is told.
+    pub fn team(&self) {
+        self.cortex(&["project", "add", "web", &self.folder("web")]).good();
+        self.cortex(&["project", "set-verification", "web", "--", "true"]).good();
+        self.agent("ada");
+    }
+
+    /// One more agent in the project `web`.
+    pub fn agent(&self, name: &str) {
+        let create = ["agent", "create", name, "--project", "web", "--runtime", "command:cat"];
+        self.cortex(&create).good();
+    }
+
+    /// An objective of one task in the project `web`; its id.
+    pub fn objective(&self, title: &str, key: &str) -> String {
+        self.create(title, json!({ "key": key, "description": "Say it." }))
+    }
+
+    /// The same, of a task `tea` that has these fields, too.
+    pub fn objective_of(&self, title: &str, more: &Value) -> String {
+        let mut task = json!({ "key": "tea", "description": "Make tea." });
+        task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.create(title, task)
+    }
+
+    fn create(&self, title: &str, task: Value) -> String {
+        let projects = self.cortex(&["project", "list", "--json"]).good().json();
+        let create = json!({
+            "project_id": projects["projects"][0]["project_id"],
+            "title": title,
+            "tasks": [task],
+        });
+        let created = self.cortex_with(&["call", "create_objective", "-"], &create.to_string());
+        created.good().json()["objective"]["objective_id"].as_str().unwrap().to_owned()
+    }
+
+    /// How the program is called again on this home.
+    pub fn hint(&self, words: &str) -> String {
+        format!("cortex --data-dir {} {words}", self.data_dir().display())
+    }
+
     /// Starts `cortex serve` and waits until it says that it runs.
     pub fn serve(&self) -> Serving {
         serve(&mut self.command(&["serve", "--json"]))

@@ -4,5 +4,9 @@
 mod configuration;
 mod doctor;
 mod home;
+mod message;
+mod objective;
 mod one_shot;
+mod output;
 mod serving;
+mod task;

@@ -93,7 +93,7 @@ fn an_agent_is_not_started_in_a_core_that_ends_at_once() {
     let create = ["agent", "create", "ada", "--project", "web", "--runtime", "command:cat"];
     home.cortex(&create).good();
     let ran = home.cortex(&["agent", "start", "ada"]);
-    assert_eq!((ran.code, ran.err.contains("cortex serve")), (4, true));
+    assert_eq!((ran.code, ran.err.contains(" serve`")), (4, true));
     assert!(home.cortex(&["agent", "list"]).good().out.contains("CREATED"));
     home.cortex(&["agent", "remove", "ada"]).good();
     assert_eq!(home.cortex(&["agent", "show", "ada"]).code, 3);
