@@ -108,6 +108,9 @@ pub const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(30);
 pub const SQUASH_TRIES: u32 = 3;
 /// A call that integrates waits this long for git; it is finished either way.
 pub const INTEGRATE_TIMEOUT: Duration = Duration::from_mins(5);
+/// How long an integration that is done waits for its worktree to go, so that a core that ends with its one call has
+/// cleaned up. What takes longer goes on, or is done at the next open.
+pub const WORKTREE_REMOVAL_WAIT: Duration = Duration::from_secs(10);
 /// A start waits this long for the runtime (seed).
 pub const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// An agent that has not let go of an ended turn by then is stopped (seed).

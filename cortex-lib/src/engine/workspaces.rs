@@ -11,7 +11,9 @@ use crate::domain::plan::TaskSpec;
 use crate::domain::workspace::{self, ChangedFile, WorkspaceInput, WorkspaceState};
 use crate::error::{Code, Error, Result};
 use crate::ids::{AttemptId, ProjectId, TaskId};
-use crate::limits::{INTEGRATE_TIMEOUT, SNAPSHOT_TIMEOUT, SQUASH_TRIES, STORE_RETRY_WAIT};
+use crate::limits::{
+    INTEGRATE_TIMEOUT, SNAPSHOT_TIMEOUT, SQUASH_TRIES, STORE_RETRY_WAIT, WORKTREE_REMOVAL_WAIT,
+};
 use crate::port::{Git, Worktree};
 use crate::progress::{AttemptReport, Integrable};
 use crate::store::{Attempt, Files, Intent, Project, WorkspaceRow};
@@ -306,7 +308,14 @@ impl Core {
             })
         });
         match done.await? {
-            Some(None) => Ok(()),
+            Some(None) => {
+                let gone = self.wait_for(WORKTREE_REMOVAL_WAIT, |tx| {
+                    let row = tx.workspace(&attempt)?;
+                    let waits = row.is_some_and(|row| row.state == WorkspaceState::Removing);
+                    Ok((!waits).then_some(()))
+                });
+                gone.await.map(drop)
+            }
             Some(Some(refusal)) => Err(refusal.with("task_id", id.as_str())),
             None => Err(Error::new(
                 Code::WorkspaceUnavailable,
