@@ -2,16 +2,17 @@
 
 use std::sync::{Arc, Mutex};
 
-use cortex_lib::api::tool::{ListTasks, RetryTask};
+use cortex_lib::api::tool::{ListAgents, ListTasks, RetryTask, StartAgent};
 use cortex_lib::api::view::TaskView;
+use cortex_lib::domain::agent::AgentStatus;
 use cortex_lib::domain::attempt::Cause;
+use cortex_lib::domain::plan::TaskSpec;
 use cortex_lib::domain::task::TaskStatus;
-use cortex_lib::domain::waiting::WaitReason;
 use cortex_lib::error::{Code, Error};
 use cortex_lib::port::{Script, Verdict};
 use tempfile::TempDir;
 
-use crate::bench::{Bench, Setup, pass, secs, spec};
+use crate::bench::{Bench, Setup, secs, spec};
 
 /// How one attempt goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,45 +106,64 @@ async fn failing(sequence: &[Failure]) -> (Bench, Plan) {
 }
 
 /// Every task goes on, has ended, or says why it waits.
-async fn says_why(bench: &Bench, case: [Failure; 2]) -> Vec<TaskView> {
+async fn says_why(bench: &Bench, so_far: &str) -> Vec<TaskView> {
     let tasks = bench.call(ListTasks {}).await.objectives.remove(0).tasks;
     for task in &tasks {
         let goes_on = matches!(task.status, TaskStatus::Running | TaskStatus::Verifying);
         let waits = task.waiting.is_some();
-        assert!(goes_on || waits || task.status.is_ended(), "{case:?}: {task:?}");
+        assert!(goes_on || waits || task.status.is_ended(), "{so_far}: {task:?}");
     }
     tasks
 }
 
+/// What a person does: lets the task go on while failures are to come, and starts agents that died.
+async fn help(bench: &Bench, plan: &Plan, task: &TaskView) {
+    if task.status == TaskStatus::Blocked {
+        let (task_id, execution_id, reason) = (task.task_id.clone(), None, None);
+        assert_ne!(plan.lock().unwrap().1, None, "it succeeded at last: {task:?}");
+        bench.call(RetryTask { task_id, execution_id, reason }).await;
+    }
+    for agent in bench.call(ListAgents { project_id: None }).await.agents {
+        if agent.state == AgentStatus::Crashed {
+            bench.call(StartAgent { agent_id: agent.agent_id }).await;
+        }
+    }
+}
+
+/// Every failure before and after every other, in sequences that are shorter than the retries of a task.
+fn sequences() -> Vec<Vec<Failure>> {
+    let mut all = Vec::new();
+    for (number, first) in ALL.into_iter().enumerate() {
+        for others in ALL.split_at(number).1.chunks(4) {
+            let pairs = others.iter().flat_map(|other| [first, *other]);
+            all.push(pairs.chain([first]).collect());
+        }
+    }
+    all
+}
+
 /// Claims: after any sequence of failures every unended task is READY, RUNNING, or waits with a reason.
+///
+/// It is looked at after every event.
 #[tokio::test(start_paused = true)]
 async fn after_any_sequence_of_failures_every_unended_task_is_ready_or_running_or_waits_with_a_reason()
  {
-    for first in ALL {
-        for second in ALL {
-            let case = [first, second];
-            let (bench, plan) = failing(&case).await;
-            bench.objective(vec![spec("x", &[]), spec("y", &["x"])]).await;
-            let mut step = secs(1);
-            for _ in 0..14 {
-                let task = says_why(&bench, case).await.remove(0);
-                if task.status == TaskStatus::Blocked && !plan.lock().unwrap().0.is_empty() {
-                    // A person lets it go on, so that the second failure comes too.
-                    let (task_id, execution_id, reason) = (task.task_id, None, None);
-                    bench.call(RetryTask { task_id, execution_id, reason }).await;
-                    says_why(&bench, case).await;
-                }
-                pass(step).await;
-                step *= 2;
-            }
-            assert_eq!(plan.lock().unwrap().0, [], "{case:?}: it did not come to the second");
-            for task in says_why(&bench, case).await {
-                let reason = task.waiting.as_ref().map(|waiting| waiting.reason);
-                let for_a_person =
-                    [WaitReason::Approval, WaitReason::NoEligibleAgent, WaitReason::Dependencies];
-                let rests = reason.is_some_and(|reason| for_a_person.contains(&reason));
-                assert!(rests || task.status.is_ended(), "{case:?} never comes to rest: {task:?}");
-            }
+    for sequence in sequences() {
+        let (bench, plan) = failing(&sequence).await;
+        let mut events = bench.cortex.events(Some(bench.cortex.newest_event().unwrap()));
+        // As many retries as may be: a task that has failed for good has ended.
+        let failing = TaskSpec { max_retries: Some(10), ..spec("x", &[]) };
+        bench.objective(vec![failing, spec("y", &["x"])]).await;
+        while let Ok(event) = tokio::time::timeout(secs(3 * 3600), events.next()).await {
+            event.unwrap().unwrap();
+            let so_far = format!("{sequence:?} without {:?}", plan.lock().unwrap());
+            let tasks = says_why(&bench, &so_far).await;
+            help(&bench, &plan, &tasks[0]).await;
+        }
+        let tasks = says_why(&bench, "at the end").await;
+        assert_eq!(*plan.lock().unwrap(), (Vec::new(), None), "it stays at {tasks:#?}");
+        for task in tasks {
+            assert_eq!(task.status, TaskStatus::Completed, "{sequence:?}: {task:?}");
         }
     }
 }
