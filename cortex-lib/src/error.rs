@@ -399,6 +399,7 @@ impl Error {
         inner.remedy = inner.remedy.as_deref().map(&edit);
         for problem in &mut inner.problems {
             problem.message = edit(&problem.message);
+            problem.path = edit(&problem.path);
         }
         for detail in inner.details.values_mut() {
             if let Value::String(text) = detail {

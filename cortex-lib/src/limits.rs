@@ -92,6 +92,12 @@ pub const FREE_REPEATS_MAX: u8 = 5;
 pub const TASK_TIMEOUT_SECS: u32 = 3_600;
 /// The wait for a quota when the runtime does not tell when it ends.
 pub const RATE_LIMIT_WAIT: Duration = Duration::from_mins(1);
+/// The shortest wait for a quota, also when it is said to be back already: clocks differ by seconds, and without it
+/// the free repeats of a task are spent in a moment.
+pub const RATE_LIMIT_WAIT_MIN: Duration = Duration::from_secs(10);
+/// The longest wait for a quota. The widest windows are a week; what is said to last longer is tried again then, so that
+/// a wrong number does not hold a runtime back for ever.
+pub const RATE_LIMIT_WAIT_MAX: Duration = Duration::from_hours(8 * 24);
 /// What is kept of the list of a result's changed files; git has the whole of a larger one.
 pub const CHANGED_FILES_MAX: usize = 1_000;
 /// Changed files of a dependency that an instruction names; more would hide the task itself.

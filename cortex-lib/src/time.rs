@@ -10,10 +10,21 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
+/// The years -9999 to 9999, less a day at either end: what the wire form can say in every time zone.
+const FIRST: i64 = -377_705_023_200_000;
+const LAST: i64 = 253_402_207_199_999;
+
 impl Timestamp {
-    /// The point `millis` milliseconds after the epoch.
+    /// The point `millis` milliseconds after the epoch, or the first or last one that can be written down: a runtime
+    /// may say anything, and what is stored must be readable again.
     pub const fn from_millis(millis: i64) -> Self {
-        Self(millis)
+        if millis < FIRST {
+            Self(FIRST)
+        } else if millis > LAST {
+            Self(LAST)
+        } else {
+            Self(millis)
+        }
     }
 
     /// Milliseconds since the epoch.
@@ -24,7 +35,8 @@ impl Timestamp {
     /// This point moved forward. Stops at the largest point instead of overflowing.
     #[must_use]
     pub fn after(self, by: Duration) -> Self {
-        Self(self.0.saturating_add(i64::try_from(by.as_millis()).unwrap_or(i64::MAX)))
+        let by = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+        Self::from_millis(self.0.saturating_add(by))
     }
 
     /// How long from `earlier` to this point; zero when `earlier` is later.
@@ -52,7 +64,7 @@ impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let at: jiff::Timestamp = text.parse().map_err(D::Error::custom)?;
-        Ok(Self(at.as_millisecond()))
+        Ok(Self::from_millis(at.as_millisecond()))
     }
 }
 
@@ -82,9 +94,19 @@ mod tests {
     }
 
     #[test]
+    fn every_point_can_be_read_as_it_was_written() {
+        for millis in [i64::MIN, -1, 0, 1_790_000_000_000, i64::MAX] {
+            let at = Timestamp::from_millis(millis);
+            let wire = serde_json::to_string(&at).unwrap();
+            assert_eq!(serde_json::from_str::<Timestamp>(&wire).unwrap(), at, "{wire}");
+        }
+    }
+
+    #[test]
     fn arithmetic_stops_at_the_ends() {
         let last = Timestamp::from_millis(i64::MAX);
         assert_eq!(last.after(Duration::from_secs(1)), last);
+        assert_eq!(Timestamp::default().after(Duration::MAX), last);
         assert_eq!(Timestamp::default().since(last), Duration::ZERO);
     }
 }

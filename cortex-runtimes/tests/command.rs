@@ -41,9 +41,14 @@ fn runtime(argv: &[&str]) -> CommandRuntime {
 }
 
 fn spec(folder: &TempDir) -> SessionSpec {
-    let (cwd, scratch) = (folder.path().join("work"), folder.path().join("scratch"));
-    fs_err::create_dir(&cwd).unwrap();
-    fs_err::create_dir(&scratch).unwrap();
+    spec_in(folder, "work")
+}
+
+/// The same at another path below the folder, for the work and for what a session needs.
+fn spec_in(folder: &TempDir, path: &str) -> SessionSpec {
+    let (cwd, scratch) = (folder.path().join(path), folder.path().join("scratch").join(path));
+    fs_err::create_dir_all(&cwd).unwrap();
+    fs_err::create_dir_all(&scratch).unwrap();
     SessionSpec {
         session_id: SessionId::new("s1"),
         agent_id: Some(AgentId::new("g1")),
@@ -71,8 +76,12 @@ fn turn(id: &str, instruction: &str) -> Turn {
 
 impl Fixture {
     async fn open(script: &str) -> Self {
+        Self::open_in(script, "work").await
+    }
+
+    async fn open_in(script: &str, path: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let spec = spec(&folder);
+        let spec = spec_in(&folder, path);
         let cwd = spec.cwd.clone();
         let opened = runtime(&["sh", "-c", script]).open(spec).await.unwrap();
         Self { session: opened.session, events: opened.events, cwd, _folder: folder }
@@ -209,6 +218,19 @@ async fn the_instruction_comes_twice_and_the_program_knows_who_it_is() {
         cwd.display()
     );
     assert_eq!(fixture.end().await.1, succeeded(&want));
+}
+
+/// Platform: paths with spaces, non-ASCII, 230 characters.
+#[tokio::test]
+async fn a_program_works_in_folders_with_spaces_non_ascii_and_230_characters() {
+    let long = format!("{}/{}", "l".repeat(115), "m".repeat(115));
+    for path in ["with space", "größe-項目", "a'b\"c;--$HOME*", &long] {
+        let mut fixture = Fixture::open_in("pwd; tee made", path).await;
+        fixture.session.send(turn("t1", "do it")).await.unwrap();
+        let cwd = fs_err::canonicalize(&fixture.cwd).unwrap();
+        assert_eq!(fixture.end().await.1, succeeded(&format!("{}\ndo it", cwd.display())));
+        assert!(fixture.cwd.join("made").is_file(), "{path}");
+    }
 }
 
 #[tokio::test]

@@ -220,10 +220,21 @@ impl Machine for MessageState {
     }
 }
 
-/// Whether messages may wait for an attempt: only while its turn goes on. What was told to end, or is being
-/// verified, reads nothing more.
+/// Whether messages may wait for an attempt: until its turn is over, also before it has begun. What was told to
+/// end, or is being verified, reads nothing more.
 pub const fn takes_messages(attempt: AttemptState) -> bool {
-    matches!(attempt, AttemptState::Starting | AttemptState::Running)
+    match attempt {
+        AttemptState::Preparing
+        | AttemptState::Opening
+        | AttemptState::Starting
+        | AttemptState::Running => true,
+        AttemptState::Ending(_)
+        | AttemptState::Killing(_)
+        | AttemptState::Gathering
+        | AttemptState::Verifying
+        | AttemptState::Halting(_)
+        | AttemptState::Over(_) => false,
+    }
 }
 
 /// Who may use the tool that a request names.
@@ -401,7 +412,9 @@ pub(super) mod tests {
 
     #[test]
     fn what_was_told_to_end_takes_no_messages() {
-        assert!(takes_messages(AttemptState::Running));
+        for state in [AttemptState::Preparing, AttemptState::Opening, AttemptState::Running] {
+            assert!(takes_messages(state), "{state:?}: it runs, for whoever looks");
+        }
         for state in [
             AttemptState::Ending(EndReason::TaskCancelled),
             AttemptState::Killing(EndReason::TaskCancelled),

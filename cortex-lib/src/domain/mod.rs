@@ -8,6 +8,7 @@
 pub mod agent;
 pub mod approval;
 pub mod attempt;
+mod board;
 pub mod capability;
 mod claim;
 pub mod event;

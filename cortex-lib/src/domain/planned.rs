@@ -7,6 +7,7 @@ use super::proposed::{Estimate, ProposedPlan};
 use super::text::head_and_tail;
 use crate::error::{Code, Error, Problem, Result};
 use crate::limits::{DESCRIPTION_BYTES_MAX, PLAN_BYTES_MAX, SUMMARY_BYTES_MAX, TITLE_CHARS_MAX};
+use crate::secret::{redact, redact_in_place};
 
 /// What the planner was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +36,9 @@ impl Asked {
     }
 }
 
-/// Reads the answer of the planner and checks it by every rule of an objective that needs no project.
+/// Reads the answer of the planner and checks it by every rule of an objective that needs no project. What looks like
+/// a secret is taken out of each of its texts, and of the errors: in the answer as a whole, one could seem to reach
+/// from one text into another.
 ///
 /// # Errors
 ///
@@ -43,6 +46,10 @@ impl Asked {
 /// fields that the planner may choose; `validation.invalid_proposal` for an estimate that is none; those of
 /// [`plan::check`]. The first of these classes decides.
 pub fn read(text: &str, asked: Asked) -> Result<ProposedPlan> {
+    checked(text, asked).map_err(|error| error.with_texts(|text| redact(text).into_owned()))
+}
+
+fn checked(text: &str, asked: Asked) -> Result<ProposedPlan> {
     if text.len() > PLAN_BYTES_MAX {
         let message = format!("must have at most {PLAN_BYTES_MAX} bytes, has {}", text.len());
         return Err(invalid(vec![Problem::new("", message)]));
@@ -61,7 +68,8 @@ pub fn read(text: &str, asked: Asked) -> Result<ProposedPlan> {
     if !estimates.is_empty() {
         return Err(Error::invalid(Code::InvalidProposal, estimates));
     }
-    let plan = typed(text)?;
+    let mut plan = typed(text)?;
+    clean(&mut plan);
     let lengths = bad_lengths(&plan);
     if !lengths.is_empty() {
         return Err(invalid(lengths));
@@ -138,6 +146,13 @@ fn typed(text: &str) -> Result<ProposedPlan> {
     })
 }
 
+/// Takes the secrets out. A key stays as it is: others depend on it, and its form leaves little room for one.
+fn clean(plan: &mut ProposedPlan) {
+    let of_tasks = plan.tasks.iter_mut().flat_map(|task| [&mut task.title, &mut task.description]);
+    let of_plan = [&mut plan.title].into_iter().chain(&mut plan.summary);
+    of_plan.chain(of_tasks).for_each(redact_in_place);
+}
+
 fn bad_lengths(plan: &ProposedPlan) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut check = |path: String, length: usize, max: usize, unit: &str| {
@@ -200,6 +215,43 @@ mod tests {
 
     fn invalid_plan(path: &str) -> (Code, Vec<String>) {
         (Code::PlannerInvalidPlan, vec![path.to_owned()])
+    }
+
+    /// What looks like the two ends of a key stands in two tasks.
+    #[test]
+    fn no_secret_is_looked_for_across_the_texts_of_a_plan() {
+        let mut plan = plan_of(&[task("a", &[]), task("b", &["a"]), task("c", &["b"])]);
+        plan["tasks"][0]["description"] = json!("Find -----BEGIN PRIVATE KEY-----");
+        plan["tasks"][1]["description"] = json!("Set password = 'abcdef1\\");
+        plan["tasks"][2]["description"] = json!("And find -----END PRIVATE KEY-----");
+        for text in [plan.to_string(), serde_json::to_string_pretty(&plan).unwrap()] {
+            let read = read(&text, Asked::Proposal).unwrap();
+            let told: Vec<_> = read.tasks.iter().map(|task| task.description.as_str()).collect();
+            assert_eq!(told, ["Find [secret]", "Set password = '[secret]\\", "And find [secret]"]);
+        }
+    }
+
+    /// S-215 for plans: texts and refusals, also where the secret is written with escapes.
+    #[test]
+    fn secrets_leave_every_text_of_a_plan_and_of_its_refusal() {
+        let secret = "sk-ant-api03-abcdefghijklmnop";
+        let mut plan = plan_of(&[task("a", &[])]);
+        for at in ["/title", "/tasks/0/title", "/tasks/0/description"] {
+            *plan.pointer_mut(at).unwrap() = json!(format!("with {secret}"));
+        }
+        plan["summary"] = json!(secret);
+        let text = plan.to_string().replace("sk-ant", "\\u0073k-ant");
+        let read = serde_json::to_string(&read(&text, Asked::Proposal).unwrap()).unwrap();
+        assert!(!read.contains("abcdefghijklmnop"), "{read}");
+        assert_eq!(read.matches("with [secret]").count(), 3, "{read}");
+        for text in [
+            changed(|plan| plan["tasks"][0]["type"] = json!(secret)),
+            changed(|plan| plan[secret] = json!(1)),
+            changed(|plan| plan["tasks"][0]["depends_on"] = json!([secret])),
+        ] {
+            let told = super::read(&text, Asked::Proposal).unwrap_err().to_wire().to_string();
+            assert!(!told.contains("abcdefghijklmnop"), "{told}");
+        }
     }
 
     /// S-106

@@ -1,129 +1,20 @@
 //! Which task starts on which agent, and why every other task waits. The only place that knows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+pub use super::board::{AgentCard, Board, Priority, TaskCard};
 
 use super::agent::{AgentStatus, Interaction, Role};
-use super::capability::Capability;
 use super::claim::globs_may_overlap;
 use super::hold::Hold;
-use super::objective::PausePolicy;
-use super::task::{BlockCause, TaskStatus};
+use super::task::TaskStatus;
 use super::waiting::{
     NotEligible, NotEligibleReason, WaitReason, Waiting, WaitingForAgent, WaitingForAgents,
     WaitingForPerson, WaitingForQuota, WaitingForResume, WaitingForSession, WaitingForTasks,
     WaitingForTime,
 };
-use crate::ids::{AgentId, ProjectId, RuntimeId, TaskId};
+use crate::ids::{AgentId, RuntimeId, TaskId};
 use crate::time::Timestamp;
-
-/// How urgent a task is.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum Priority {
-    /// After everything else.
-    Low,
-    /// As it comes.
-    #[default]
-    Normal,
-    /// Before the others.
-    High,
-    /// Before everything.
-    Urgent,
-}
-
-/// What the scheduler has to know of a task that has not ended.
-#[derive(Clone, Debug)]
-pub struct TaskCard {
-    /// The task.
-    pub id: TaskId,
-    /// Its project.
-    pub project_id: ProjectId,
-    /// Where it stands.
-    pub status: TaskStatus,
-    /// Why it is BLOCKED, if it is.
-    pub blocked: Option<BlockCause>,
-    /// How urgent it is.
-    pub priority: Priority,
-    /// Since when it may start.
-    pub ready_at: Option<Timestamp>,
-    /// Its place in the order of creation.
-    pub order: u64,
-    /// Dependencies that have not completed.
-    pub unmet: Vec<TaskId>,
-    /// What its agent must be able to do.
-    pub requirements: BTreeSet<Capability>,
-    /// Whether each attempt gets a worktree and so a session of its own.
-    pub isolated: bool,
-    /// The agent it is pinned to.
-    pub pinned: Option<AgentId>,
-    /// The files it claims: globs relative to the project's root. None: no claim.
-    pub paths: Vec<String>,
-    /// Not before this point, and why. A hold whose clock a pause stopped is none: the pause itself holds.
-    pub hold: Option<(Timestamp, Hold)>,
-    /// The class of the failure that holds it back.
-    pub hold_cause: Option<String>,
-    /// The runtime whose quota holds it back.
-    pub hold_runtime: Option<RuntimeId>,
-    /// The policy of the pause that its objective is in.
-    pub paused: Option<PausePolicy>,
-    /// Its last attempt still lets go.
-    pub ending: bool,
-}
-
-/// What the scheduler has to know of an agent.
-#[derive(Clone, Debug)]
-pub struct AgentCard {
-    /// The agent.
-    pub id: AgentId,
-    /// Its project.
-    pub project_id: ProjectId,
-    /// The runtime it runs on.
-    pub runtime_id: RuntimeId,
-    /// Where it stands.
-    pub status: AgentStatus,
-    /// Whether a direct turn runs.
-    pub in_turn: bool,
-    /// What it may be.
-    pub role: Role,
-    /// How it is talked to.
-    pub interaction: Interaction,
-    /// What its runtime can do; empty when the runtime is not registered.
-    pub capabilities: BTreeSet<Capability>,
-    /// Since when it has nothing to do.
-    pub idle_since: Timestamp,
-}
-
-/// Everything that decides what starts.
-#[derive(Clone, Debug, Default)]
-pub struct Board {
-    /// Tasks that have not ended.
-    pub tasks: Vec<TaskCard>,
-    /// All agents.
-    pub agents: Vec<AgentCard>,
-    /// Sessions that live.
-    pub live_sessions: u32,
-    /// Sessions that may live.
-    pub sessions_max: u32,
-    /// Whether the core is on its way down.
-    pub stopping: bool,
-}
 
 /// What to do now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -134,25 +25,6 @@ pub struct Schedule {
     pub waits: BTreeMap<TaskId, Waiting>,
     /// When something changes by time alone.
     pub next_due: Option<Timestamp>,
-}
-
-impl Board {
-    /// The runtimes whose quota is used up, each with the end of that: as long as a task waits for a runtime's
-    /// quota, any other turn there would meet the same limit.
-    fn quotas(&self, now: Timestamp) -> BTreeMap<&RuntimeId, Timestamp> {
-        let mut quotas = BTreeMap::new();
-        for task in &self.tasks {
-            let (Some((until, Hold::RateLimited)), Some(runtime)) = (task.hold, &task.hold_runtime)
-            else {
-                continue;
-            };
-            if until > now && task.status == TaskStatus::Ready {
-                let known = quotas.entry(runtime).or_insert(until);
-                *known = until.max(*known);
-            }
-        }
-        quotas
-    }
 }
 
 impl Schedule {
@@ -229,6 +101,9 @@ fn waits_for_others(task: &TaskCard, board: &Board, now: Timestamp) -> Option<Wa
                 });
             }
             let (until, hold) = task.hold.filter(|(until, _)| *until > now)?;
+            if hold == Hold::RateLimited && board.left_its_quota(task) {
+                return None;
+            }
             Some(match hold {
                 Hold::Backoff => Waiting {
                     backoff: Some(WaitingForTime {
@@ -414,7 +289,13 @@ fn overlap(a: &TaskCard, b: &TaskCard) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::domain::capability::Capability;
+    use crate::domain::objective::PausePolicy;
+    use crate::domain::task::BlockCause;
+    use crate::ids::ProjectId;
 
     use NotEligibleReason as R;
 

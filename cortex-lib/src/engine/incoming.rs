@@ -6,8 +6,10 @@
 
 use super::wake::Done;
 use crate::error::Error;
-use crate::port::{HealthReport, OutputKind, SessionEvent, TurnOutcome, VerificationOutcome};
-use crate::secret::{LineRedactor, redact};
+use crate::port::{
+    HealthReport, OutputKind, SessionEvent, TurnEnd, TurnOutcome, VerificationOutcome,
+};
+use crate::secret::{LineRedactor, redact, redact_in_place};
 
 /// What comes out of one session.
 #[derive(Debug, Default)]
@@ -27,18 +29,28 @@ impl Incoming {
                 };
                 *text = lines.next(text);
             }
-            SessionEvent::ToolRequest(request) => clean(&mut request.summary),
+            SessionEvent::ToolRequest(request) => redact_in_place(&mut request.summary),
             SessionEvent::TurnEnded(end) => match &mut end.outcome {
-                TurnOutcome::Succeeded { text } => clean(text),
-                TurnOutcome::Failed(failure) => clean(&mut failure.message),
+                TurnOutcome::Succeeded { text } => redact_in_place(text),
+                TurnOutcome::Failed(failure) => redact_in_place(&mut failure.message),
                 TurnOutcome::Interrupted => {}
             },
-            SessionEvent::Ended { message } => clean(message),
+            SessionEvent::Ended { message } => redact_in_place(message),
             SessionEvent::Active
             | SessionEvent::ToolRequestWithdrawn { .. }
             | SessionEvent::NativeSession { .. } => {}
         }
         event
+    }
+
+    /// The same for a turn whose result is data that its reader takes apart and cleans: that stays as it came.
+    pub(super) fn with_data(&mut self, event: SessionEvent) -> SessionEvent {
+        match event {
+            SessionEvent::TurnEnded(TurnEnd { outcome: TurnOutcome::Succeeded { .. }, .. }) => {
+                event
+            }
+            event => self.event(event),
+        }
     }
 }
 
@@ -60,7 +72,7 @@ pub(super) fn done(done: Done) -> Done {
 /// What a check of a runtime found, without secrets.
 pub(super) fn report(mut report: HealthReport) -> HealthReport {
     let HealthReport { version, message, remediation, .. } = &mut report;
-    [version, message, remediation].into_iter().flatten().for_each(clean);
+    [version, message, remediation].into_iter().flatten().for_each(redact_in_place);
     report
 }
 
@@ -76,17 +88,11 @@ fn verified(mut outcome: VerificationOutcome) -> VerificationOutcome {
         | VerificationOutcome::Unavailable { commands, message } => (commands, Some(message)),
     };
     for ran in commands {
-        clean(&mut ran.output);
-        ran.argv.iter_mut().for_each(clean);
+        redact_in_place(&mut ran.output);
+        ran.argv.iter_mut().for_each(redact_in_place);
     }
     if let Some(message) = message {
-        clean(message);
+        redact_in_place(message);
     }
     outcome
-}
-
-fn clean(text: &mut String) {
-    if let std::borrow::Cow::Owned(redacted) = redact(text) {
-        *text = redacted;
-    }
 }

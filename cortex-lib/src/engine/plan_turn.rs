@@ -36,7 +36,7 @@ const NEEDS: [Capability; 2] = [Capability::StructuredSession, Capability::ReadO
 /// What the planner answered, as it came: data that nobody checked yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlanAnswer {
-    /// The text.
+    /// The text, with whatever secrets it holds: whoever reads the plan takes them out of its parts.
     pub(crate) text: String,
     /// The runtime that wrote it.
     pub(crate) runtime_id: RuntimeId,
@@ -265,7 +265,7 @@ impl PlanTurn {
                     sent = true;
                     continue;
                 }
-                event = events.recv() => event.map(|event| heard.event(event)),
+                event = events.recv() => event.map(|event| heard.with_data(event)),
             };
             match event {
                 Some(SessionEvent::TurnEnded(end)) if end.turn_id == id => {

@@ -158,6 +158,14 @@ impl WriteTx<'_> {
         let Some(session) = self.session(id)?.filter(|session| session.ended_at.is_none()) else {
             return Ok(());
         };
+        // What dies while it is being closed is closed: drivers tell the end of a program in either case.
+        let closing = self
+            .agent(&session.agent_id)
+            .is_ok_and(|agent| agent.state.status() == AgentStatus::Stopping);
+        let end = match end {
+            SessionEnd::Died(_) if closing => &SessionEnd::Closed,
+            end => end,
+        };
         self.end_session(id)?;
         let attempts: Vec<_> =
             self.live_attempts()?.into_iter().filter(|attempt| attempt.session_id == *id).collect();

@@ -21,7 +21,8 @@ use crate::domain::verification::CommandReport;
 use crate::error::{Code, Error, Result};
 use crate::ids::{AgentId, AttemptId, SessionId, TaskId, TurnId};
 use crate::limits::{
-    CHANGED_FILES_MAX, RATE_LIMIT_WAIT, RELEASE_GRACE, RESULT_BYTES_MAX, TASK_TIMEOUT_SECS,
+    CHANGED_FILES_MAX, RATE_LIMIT_WAIT, RATE_LIMIT_WAIT_MAX, RATE_LIMIT_WAIT_MIN, RELEASE_GRACE,
+    RESULT_BYTES_MAX, TASK_TIMEOUT_SECS,
 };
 use crate::settings::Settings;
 use crate::store::{
@@ -396,7 +397,9 @@ fn hold_for(
     let Outcome::Failed(cause) = outcome else { return None };
     let (hold, until) = if cause == Cause::RateLimited {
         let told = attempt.failure.as_ref().and_then(|failure| failure.resets_at);
-        (Hold::RateLimited, told.unwrap_or_else(|| now.after(RATE_LIMIT_WAIT)))
+        let until = told.unwrap_or_else(|| now.after(RATE_LIMIT_WAIT));
+        let (soonest, latest) = (now.after(RATE_LIMIT_WAIT_MIN), now.after(RATE_LIMIT_WAIT_MAX));
+        (Hold::RateLimited, until.clamp(soonest, latest))
     } else {
         (Hold::Backoff, now.after(wait))
     };

@@ -11,6 +11,7 @@ use std::fmt;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
+pub(crate) use self::redact::redact_in_place;
 pub use self::redact::{LineRedactor, REDACTED, redact, redact_json};
 
 /// A credential. It prints as `[secret]`; [`expose`](Self::expose) is the only way to its text.

@@ -80,7 +80,8 @@ impl LineRedactor {
     }
 }
 
-fn redact_in_place(text: &mut String) {
+/// Takes the secrets out of `text`.
+pub(crate) fn redact_in_place(text: &mut String) {
     if let Cow::Owned(redacted) = redact(text) {
         *text = redacted;
     }

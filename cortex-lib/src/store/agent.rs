@@ -229,7 +229,7 @@ impl WriteTx<'_> {
         let mut agent = self.agent(id)?;
         let next = match agent.state.step(input.clone()) {
             Ok(Step::To(next)) => next,
-            Ok(Step::Stay) => return Ok(agent),
+            Ok(Step::Stay) => return self.keep_down(agent, &input),
             Err(refusal) => return Err(conflict(&agent, &input, refusal)),
         };
         let (from, to, now) = (agent.state.status(), next.status(), self.now());
@@ -268,6 +268,16 @@ impl WriteTx<'_> {
                 &agent,
                 json!({ "from": from, "to": to, "reason": why }),
             )?;
+        }
+        Ok(agent)
+    }
+
+    /// What a person stops stays down, also when it is down already or on its way there to come back.
+    fn keep_down(&self, mut agent: Agent, input: &AgentInput) -> Result<Agent> {
+        if *input == AgentInput::Stop && agent.wanted != Wanted::Stopped {
+            agent.wanted = Wanted::Stopped;
+            let query = "UPDATE agent SET wanted = ?2 ->> '$' WHERE agent_id = ?1";
+            self.execute(query, (&agent.id, Json(agent.wanted)))?;
         }
         Ok(agent)
     }

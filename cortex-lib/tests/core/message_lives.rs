@@ -3,17 +3,22 @@
 use std::collections::BTreeMap;
 
 use cortex_lib::api::operator::{RemoveAgent, RemoveProject};
-use cortex_lib::api::tool::{CancelTask, PostMessage, StopAgent};
+use cortex_lib::api::tool::{CancelTask, PauseObjective, PostMessage, StopAgent};
 use cortex_lib::domain::agent::AgentStatus;
+use cortex_lib::domain::attempt::Cause;
 use cortex_lib::domain::event::EventKind;
 use cortex_lib::domain::message::{Addressee, Channel, Letter, MessageState, Purpose, Sender};
+use cortex_lib::domain::objective::PausePolicy;
+use cortex_lib::domain::plan::TaskSpec;
+use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::error::{Code, Kind};
 use cortex_lib::limits::{INBOX_MAX, MESSAGES_KEPT};
+use cortex_lib::port::{Script, ScriptedRuntime, Verdict};
 use cortex_lib::progress::{Post, Posted};
 use futures_util::future::join_all;
 use serde_json::json;
 
-use crate::bench::{Setup, pass, secs};
+use crate::bench::{Setup, pass, secs, spec};
 use crate::messages::{
     ack, agent, endless, events, in_objective, inbox, post, refused, running, to, to_attempt, two,
 };
@@ -43,6 +48,71 @@ async fn a_reply_to_an_ended_attempt_is_recipient_unavailable_and_what_waited_fo
     let error = refused(&agent(&bench, &bob), to_attempt(&bench, &attempt)).await;
     assert_eq!(error.code(), Code::MessageRecipientUnavailable);
     assert_eq!(error.code().kind(), Kind::StateConflict);
+}
+
+/// S-217
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_an_attempt_expires_however_the_attempt_ends() {
+    let ends = [
+        "answer",
+        "fails",
+        "refused",
+        "limited",
+        "verified",
+        "timed out",
+        "cancelled",
+        "paused",
+        "stopped",
+        "crashed",
+        "core",
+    ];
+    for how in ends {
+        let runtime = move |runtime: ScriptedRuntime| {
+            let slowly = || Script::new().wait(secs(20));
+            runtime.turn(move |_| match how {
+                "answer" | "verified" => slowly().answer("done"),
+                "fails" => slowly().fail(Cause::Transient, "it broke"),
+                "refused" => slowly().fail(Cause::Refused, "log in"),
+                "limited" => slowly().rate_limited(None),
+                "crashed" => slowly().crash("it died"),
+                _ => Script::new(),
+            })
+        };
+        let mut setup = Setup::new().runtime(runtime);
+        if how == "verified" {
+            setup = setup.host(|host| host.verify(|_| Verdict::Pass(secs(60))));
+        }
+        let mut bench = setup.open().await;
+        let ann = bench.ready("ann").await;
+        let task = TaskSpec { timeout_secs: Some(30), ..spec("x", &[]) };
+        let objective = bench.objective(vec![task]).await;
+        let task_id = objective.tasks[0].task_id.clone();
+        let task = bench.until_task(&task_id, TaskStatus::Running).await;
+        let attempt = task.attempts[0].execution_id.clone();
+        let message = post(&bench.cx, to_attempt(&bench, &attempt)).await;
+        match how {
+            "cancelled" => drop(bench.call(CancelTask { task_id, reason: None }).await),
+            "stopped" => drop(bench.call(StopAgent { agent_id: ann.clone() }).await),
+            "paused" => {
+                let objective_id = objective.objective_id;
+                let policy = PausePolicy::Interrupt;
+                drop(bench.call(PauseObjective { objective_id, policy, reason: None }).await);
+            }
+            "core" => {
+                let project = bench.project.clone();
+                bench.cortex.shutdown().await.unwrap();
+                drop(bench);
+                bench = setup.reopen(&project).await;
+            }
+            _ => {}
+        }
+        let left = async || inbox(&bench.cx).await.is_empty().then_some(());
+        bench.until(how, left).await;
+        assert_eq!(ack(&bench.cx, &message).await, Err(Code::MessageExpired), "{how}");
+        let told = events(&bench, EventKind::MessageExpired);
+        assert_eq!(told.len(), 1, "{how}");
+        assert_eq!(told[0].data["reason"], "attempt_ended", "{how}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

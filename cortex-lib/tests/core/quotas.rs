@@ -1,6 +1,6 @@
 //! The quota of a runtime holds back every task that would run there, and nothing else.
 
-use cortex_lib::api::tool::CancelTask;
+use cortex_lib::api::tool::{CancelTask, ReassignTask, StartAgent};
 use cortex_lib::domain::plan::TaskSpec;
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::domain::waiting::WaitReason;
@@ -61,7 +61,7 @@ async fn a_rate_limit_of_one_runtime_leaves_the_others_alone() {
     let bench = Setup::new().runtime(limited).another(ScriptedRuntime::new("other")).open().await;
     let one = bench.ready("one").await;
     let other = bench.agent_on("other", "other").await;
-    bench.call(cortex_lib::api::tool::StartAgent { agent_id: other.clone() }).await;
+    bench.call(StartAgent { agent_id: other.clone() }).await;
     let held = bench.one_task(pinned("a", &one)).await;
     bench.until_turns(1).await;
     pass(secs(1)).await;
@@ -83,4 +83,51 @@ async fn a_rate_limit_goes_with_the_task_that_met_it() {
     assert_eq!(reason(&bench, &second).await, Some(WaitReason::RateLimited));
     bench.call(CancelTask { task_id: first, reason: None }).await;
     bench.until_task(&second, TaskStatus::Blocked).await;
+}
+
+/// A task that is moved to another runtime leaves the quota behind that it met; the others still wait for it.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_moved_to_another_runtime_does_not_wait_for_the_old_quota() {
+    let bench = Setup::new().runtime(limited).another(ScriptedRuntime::new("other")).open().await;
+    let one = bench.ready("one").await;
+    let held = bench.one_task(pinned("a", &one)).await;
+    bench.until_turns(1).await;
+    pass(secs(1)).await;
+    let twin = bench.ready("twin").await;
+    let other = bench.agent_on("other", "other").await;
+    let moved = |to: &AgentId| ReassignTask {
+        task_id: held.clone(),
+        to_agent_id: Some(to.clone()),
+        execution_id: None,
+        reason: None,
+    };
+    bench.call(moved(&twin)).await;
+    assert_eq!(reason(&bench, &held).await, Some(WaitReason::RateLimited), "the same runtime");
+    bench.call(moved(&other)).await;
+    assert_eq!(reason(&bench, &held).await, Some(WaitReason::AssignedAgentUnavailable));
+    let second = bench.one_task(pinned("b", &one)).await;
+    assert_eq!(reason(&bench, &second).await, Some(WaitReason::RateLimited));
+    bench.call(StartAgent { agent_id: other.clone() }).await;
+    let task = bench.until_task(&held, TaskStatus::Blocked).await;
+    assert_eq!(task.attempts.last().unwrap().agent_id, other);
+}
+
+/// Promise 4: neither a time that has passed nor one that never comes is taken as it is told.
+#[tokio::test(start_paused = true)]
+async fn a_quota_is_waited_for_at_least_some_seconds_and_at_most_some_days() {
+    let never = Timestamp::from_millis(i64::MAX);
+    for (told, least, most) in
+        [(Timestamp::default(), secs(10), secs(11)), (never, secs(691_200), secs(691_201))]
+    {
+        let limited = move |_: &_| Script::new().rate_limited(Some(told));
+        let bench = Setup::new().runtime(|runtime| runtime.turn(limited)).open().await;
+        bench.ready("one").await;
+        let id = bench.one_task(spec("a", &[])).await;
+        bench.until_turns(1).await;
+        pass(secs(1)).await;
+        let task = bench.task(&id).await;
+        let until = task.waiting.unwrap().rate_limited.unwrap().until;
+        let wait = until.since(task.attempts[0].ended_at.unwrap());
+        assert!(wait >= least && wait <= most, "{wait:?}");
+    }
 }

@@ -1,7 +1,7 @@
 //! Turns that say nothing, and agents that come back after them.
 
 use cortex_lib::api::operator::PauseAgent;
-use cortex_lib::api::tool::SendMessage;
+use cortex_lib::api::tool::{SendMessage, StopAgent};
 use cortex_lib::domain::agent::AgentStatus;
 use cortex_lib::domain::capability::Capability;
 use cortex_lib::domain::event::EventKind;
@@ -109,6 +109,69 @@ async fn an_agent_on_a_runtime_without_interrupt_comes_back_after_a_time_out_and
         assert_eq!(bench.status(&agent).await, AgentStatus::Ready);
         assert_eq!(bench.world.openings().len(), 2);
     }
+}
+
+/// Drivers tell that a program has ended also when it was told to: it has not died, and its agent comes back.
+#[tokio::test(start_paused = true)]
+async fn an_agent_comes_back_also_when_its_session_tells_its_end_while_it_is_closed() {
+    let runtime = |runtime: ScriptedRuntime| silent(runtime).without(Capability::Interrupt);
+    let bench = Setup::new().runtime(|r| runtime(r).close_takes(secs(5))).open().await;
+    let agent = bench.ready("a").await;
+    bench.call(hello(&agent)).await;
+    bench.until_agent(&agent, AgentStatus::Stopping).await;
+    bench.world.kill(&bench.world.session_of(&agent).unwrap(), "the program has ended").await;
+    let back = bench.until_agent(&agent, AgentStatus::Ready).await;
+    assert_eq!((back.last_failure, bench.world.openings().len()), (None, 2));
+}
+
+/// Who stops an agent while its session is ended only to begin a new one means the agent.
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_is_stopped_on_its_way_back_stays_down() {
+    let runtime = |runtime: ScriptedRuntime| silent(runtime).without(Capability::Interrupt);
+    let bench = Setup::new().runtime(|r| runtime(r).close_takes(secs(5))).open().await;
+    let agent = bench.ready("a").await;
+    bench.call(hello(&agent)).await;
+    bench.until_agent(&agent, AgentStatus::Stopping).await;
+    let stopped = bench.call(StopAgent { agent_id: agent.clone() }).await.agent;
+    assert!(matches!(stopped.state, AgentStatus::Stopping | AgentStatus::Stopped), "{stopped:?}");
+    pass(secs(60)).await;
+    assert_eq!(bench.status(&agent).await, AgentStatus::Stopped);
+    assert_eq!(bench.world.openings().len(), 1);
+}
+
+/// Who stops an agent that has crashed does not want it back at the next start.
+#[tokio::test(start_paused = true)]
+async fn a_crashed_agent_that_is_stopped_is_not_started_by_the_next_core() {
+    for (stop, state) in [(true, AgentStatus::Crashed), (false, AgentStatus::Ready)] {
+        let mut setup = Setup::new();
+        let bench = setup.open().await;
+        let agent = bench.ready("a").await;
+        bench.world.kill(&bench.world.session_of(&agent).unwrap(), "gone").await;
+        bench.until_agent(&agent, AgentStatus::Crashed).await;
+        if stop {
+            bench.call(StopAgent { agent_id: agent.clone() }).await;
+        }
+        bench.cortex.shutdown().await.unwrap();
+        let project = bench.project.clone();
+        drop(bench);
+        let bench = setup.reopen(&project).await;
+        pass(secs(5)).await;
+        assert_eq!(bench.status(&agent).await, state);
+    }
+}
+
+/// An agent that a person stops has not failed, whatever its session tells meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_stopped_agent_has_no_failure_when_its_session_tells_its_end_while_it_is_closed() {
+    let bench = Setup::new().runtime(|r| r.close_takes(secs(5))).open().await;
+    let agent = bench.ready("a").await;
+    let stop = StopAgent { agent_id: agent.clone() };
+    let end = async {
+        bench.until_agent(&agent, AgentStatus::Stopping).await;
+        bench.world.kill(&bench.world.session_of(&agent).unwrap(), "the program has ended").await;
+    };
+    let (stopped, ()) = tokio::join!(bench.call(stop), end);
+    assert_eq!((stopped.agent.state, stopped.agent.last_failure), (AgentStatus::Stopped, None));
 }
 
 /// An orderly stop asks direct turns to end, as it asks attempts.

@@ -126,6 +126,7 @@ mod tests {
         text.to_owned()
     }
 
+    /// Limits: "limit reached, resets 2:30am (zone)".
     #[test]
     fn a_time_of_day_is_the_next_one_in_its_zone() {
         let limit = "You've hit your limit · resets 2:30am (Europe/Berlin)";

@@ -159,6 +159,8 @@ fn look(repository: &Repository, worktree: &Worktree) -> Result<Found> {
         (None, Some(_)) if note && linked.as_ref().is_some_and(|it| is_record(repository, it)) => {
             Found::Part(linked)
         }
+        // A git that is killed between making the link and writing it leaves it empty.
+        (None, Some(link)) if note && link.is_file() && link.len() == 0 => Found::Part(None),
         (None, None) if is_empty(path) => Found::Nothing,
         (Some(_), Some(_)) => Found::Foreign("it belongs to another repository"),
         (None, _) => Found::Foreign("no marker of this attempt names it"),

@@ -147,6 +147,41 @@ fn cost_is_the_difference_and_a_turn_nobody_asked_for_is_counted_with_the_next()
     assert_eq!(second.usage.cost_usd, Some(0.5));
 }
 
+/// Limits: usage repeated per content block, or cumulative totals → counted once.
+#[test]
+fn usage_that_is_repeated_per_content_block_and_totals_that_grow_are_counted_once() {
+    let mut conversation = begun();
+    let block = |content: Value| {
+        json!({"type": "assistant", "parent_tool_use_id": null, "message": {"id": "m1", "role": "assistant",
+            "content": [content], "usage": {"input_tokens": 10, "output_tokens": 1,
+            "cache_read_input_tokens": 3, "cache_creation_input_tokens": 5}}})
+    };
+    // One message of the model comes as a line for each of its blocks, each with the usage of the whole.
+    let blocks = [
+        json!({"type": "thinking", "thinking": "hm"}),
+        json!({"type": "text", "text": "I look."}),
+        json!({"type": "tool_use", "id": "u1", "name": "Read", "input": {"file_path": "a"}}),
+    ];
+    for content in blocks {
+        say(&mut conversation, &block(content));
+    }
+    let once = Usage {
+        input_tokens: Some(15),
+        output_tokens: Some(1),
+        cached_tokens: Some(3),
+        cost_usd: Some(0.5),
+    };
+    assert_eq!(over(say(&mut conversation, &result("a", 0.5))).unwrap().usage, once);
+    // The cost is a total of the session: each turn has its own part of it.
+    for (number, total) in [(2, 0.75), (3, 1.5)] {
+        conversation.sent(&turn(number), format!("u{number}"));
+        say(&mut conversation, &running());
+        let before = if number == 2 { 0.5 } else { 0.75 };
+        let usage = over(say(&mut conversation, &result("b", total))).unwrap().usage;
+        assert_eq!(usage, Usage { cost_usd: Some(total - before), ..once });
+    }
+}
+
 #[test]
 fn a_result_of_another_origin_is_ours_only_when_the_cli_took_our_message_into_it() {
     let mut other = result("b", 0.0);
@@ -193,6 +228,7 @@ fn a_confined_agent_that_is_offered_more_does_not_act() {
     assert!(failure.message.contains("Bash"), "{}", failure.message);
 }
 
+/// Limits: "limit reached, resets 2:30am (zone)" → a limit until that instant.
 #[test]
 fn a_limit_with_its_end_is_a_rate_limit_until_then() {
     let event = json!({"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": 1_790_003_600}});
@@ -212,6 +248,9 @@ fn a_limit_with_its_end_is_a_rate_limit_until_then() {
     assert_eq!(ended(true, "limit"), hour);
     assert_eq!(ended(false, "limit reached|1790003600"), hour);
     assert_eq!(ended(false, "limit"), None);
+    // It is 16:13 there.
+    let at = Some(Timestamp::from_millis(1_790_037_000_000));
+    assert_eq!(ended(false, "limit reached, resets 2:30am (Europe/Berlin)"), at);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use tokio::time::timeout;
 use super::bench::{BRANCH, Bench, git_in, hash, refused, write};
 use crate::error::Code;
 use crate::port::Git as _;
+use crate::process::sweep;
 
 /// Instants at which a call is cut off.
 const CUTS: u32 = 14;
@@ -134,19 +135,23 @@ async fn a_repository_that_was_put_in_place_of_a_worktree_stays() {
 async fn making_and_removing_may_be_cut_off_at_any_time() {
     let bench = Bench::new();
     let before = hash(&bench.root);
-    let worktree = bench.worktree("a1");
+    // No other test has this name: what a cut leaves running is found by it and ended, as the next life does.
+    let name = format!("cut-{}", std::process::id());
+    let worktree = bench.worktree(&name);
     let begun = Instant::now();
     bench.git.add(&worktree).await.unwrap();
     let whole = begun.elapsed();
     bench.git.remove(&worktree).await.unwrap();
     for step in 0..CUTS {
         timeout(whole * step / CUTS, bench.git.add(&worktree)).await.ok();
+        sweep([name.clone()]).await;
         if step % 2 == 0 {
             let base = bench.git.add(&worktree).await.unwrap();
             assert_eq!(base, bench.head());
             assert_eq!(git_in(&worktree.path, &["status", "--porcelain"]), "", "{step}");
         }
         timeout(Duration::from_millis(step.into()), bench.git.remove(&worktree)).await.ok();
+        sweep([name.clone()]).await;
         bench.git.remove(&worktree).await.unwrap();
         assert!(!worktree.path.exists());
         assert_eq!(hash(&bench.root), before, "{step}");
@@ -162,6 +167,25 @@ async fn a_worktree_that_git_left_unmarked_is_made_anew_only_with_the_note() {
     fs_err::create_dir_all(worktree.path.parent().unwrap()).unwrap();
     let path = worktree.path.to_str().unwrap();
     bench.git(["worktree", "add", "--quiet", "--detach", "--no-checkout", path]);
+    refused(bench.git.add(&worktree).await, Code::WorkspaceUnowned, &["no marker"]);
+    let note = serde_json::json!({
+        "root": worktree.root, "path": worktree.path, "attempt_id": "a1", "task_id": "t1", "base": null,
+    });
+    write(&worktree.path.with_file_name("a1.making.json"), note.to_string());
+    bench.git.add(&worktree).await.unwrap();
+    assert_eq!(git_in(&worktree.path, &["status", "--porcelain"]), "");
+    assert_eq!(bench.git(["worktree", "list"]).lines().count(), 2);
+}
+
+/// The link to git's record is made empty and written then: a kill may come in between.
+#[tokio::test]
+async fn a_worktree_whose_link_git_did_not_write_is_made_anew_only_with_the_note() {
+    let bench = Bench::new();
+    let worktree = bench.worktree("a1");
+    fs_err::create_dir_all(worktree.path.parent().unwrap()).unwrap();
+    let path = worktree.path.to_str().unwrap();
+    bench.git(["worktree", "add", "--quiet", "--detach", "--no-checkout", path]);
+    write(&worktree.path.join(".git"), "");
     refused(bench.git.add(&worktree).await, Code::WorkspaceUnowned, &["no marker"]);
     let note = serde_json::json!({
         "root": worktree.root, "path": worktree.path, "attempt_id": "a1", "task_id": "t1", "base": null,
