@@ -1,6 +1,6 @@
 //! A plan in the hands of a person: a file, an editor, and what is wrong with what was written.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
@@ -45,15 +45,18 @@ pub(super) fn in_editor(proposal: &ProposalView, data_dir: &Path) -> Result<Writ
 
 /// Writes the file, unless it is there.
 fn keep(file: &Path, text: &str) -> Result<()> {
+    let unusable = |error: std::io::Error| Error::new(Code::DataDirUnusable, error.to_string());
     let created = fs::OpenOptions::new().write(true).create_new(true).open(file);
-    let written =
-        created.and_then(|mut created| std::io::Write::write_all(&mut created, text.as_bytes()));
-    match written {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            Err(Error::new(Code::DataDirUnusable, error.to_string()))
-        }
-        Ok(()) | Err(_) => Ok(()),
-    }
+    let mut created = match created {
+        Ok(created) => created,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) => return Err(unusable(error)),
+    };
+    created.write_all(text.as_bytes()).map_err(|error| {
+        // Half a plan must not look like what a person wrote.
+        drop(fs::remove_file(file));
+        unusable(error)
+    })
 }
 
 /// The plan as TOML, with a word to the person.

@@ -30,7 +30,7 @@ enum Action {
         /// Only those that wait for this agent, by name or id
         agent: Option<String>,
         /// Its project, when several have an agent of that name
-        #[arg(long)]
+        #[arg(long, requires = "agent")]
         project: Option<String>,
     },
     /// Take a message out of its inbox

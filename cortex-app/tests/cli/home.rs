@@ -112,17 +112,17 @@ impl Home {
 
     /// An objective of one task in the project `web`; its id.
     pub fn objective(&self, title: &str, key: &str) -> String {
-        self.create(title, json!({ "key": key, "description": "Say it." }))
+        self.create(title, &json!({ "key": key, "description": "Say it." }))
     }
 
     /// The same, of a task `tea` that has these fields, too.
     pub fn objective_of(&self, title: &str, more: &Value) -> String {
         let mut task = json!({ "key": "tea", "description": "Make tea." });
         task.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        self.create(title, task)
+        self.create(title, &task)
     }
 
-    fn create(&self, title: &str, task: Value) -> String {
+    fn create(&self, title: &str, task: &Value) -> String {
         let projects = self.cortex(&["project", "list", "--json"]).good().json();
         let create = json!({
             "project_id": projects["projects"][0]["project_id"],
