@@ -1,5 +1,7 @@
 //! `cortex task`.
 
+use std::fs;
+
 use serde_json::{Value, json};
 
 use crate::home::Home;
@@ -79,6 +81,8 @@ fn what_a_task_did_in_its_worktree_is_staged_in_the_folder_once() {
     let done = home.cortex(&["task", "integrate", "tea"]).good().out;
     assert!(done.contains("review and commit it") && !done.contains(" task integrate "), "{done}");
     assert_eq!(git(&root, &["status", "--porcelain"]), "A  tea.txt\n");
+    let worktrees = fs::read_dir(home.data_dir().join("worktrees")).unwrap();
+    assert_eq!(worktrees.count(), 0, "an answer means that it is cleaned up");
     let again = home.cortex(&["task", "integrate", "tea"]);
     assert_eq!((again.code, again.err.contains("(task.state_conflict)")), (4, true));
 }
