@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::core::Core;
+use super::incoming;
 use super::run::{Engine, pause};
 use super::wake::{Done, Job};
 use crate::domain::attempt::{AttemptInput, Cause};
@@ -294,10 +295,13 @@ impl Core {
         let git = self.host().git();
         // One that a person took away proves nothing and holds nothing either: the branch has it all.
         if self.host().is_folder(&workspace.path) {
-            git.left_behind(&worktree_of(&workspace), &commit).await?;
+            let left = git.left_behind(&worktree_of(&workspace), &commit).await;
+            left.map_err(incoming::error)?;
         }
-        git.point(&workspace.root, &workspace::branch_ref_of(id), &commit).await?;
-        let squash = git.plan_squash(&workspace.root, &base_commit, &commit).await?;
+        let branch = workspace::branch_ref_of(id);
+        git.point(&workspace.root, &branch, &commit).await.map_err(incoming::error)?;
+        let squash = git.plan_squash(&workspace.root, &base_commit, &commit).await;
+        let squash = squash.map_err(incoming::error)?;
         let (task, intent) = (id.clone(), Intent { squash, by: by.to_owned() });
         let attempt = self.store().write(move |tx| tx.begin_integration(&task, intent)).await?;
         let done = self.wait_for(INTEGRATE_TIMEOUT, |tx| {

@@ -1,5 +1,4 @@
 //! The disk or the power fails at the worst moment: the log decides what is true, and nobody is left behind.
-#![expect(clippy::indexing_slicing, clippy::panic, reason = "a test may stop")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
