@@ -73,7 +73,7 @@ impl Engine {
                     before: None,
                     tree: Some(kept.tree),
                     commit: Some(kept.commit),
-                    changed_files: Some(kept.changed_files),
+                    changed: Some(kept.changed_files),
                 }))
             }));
         }
@@ -81,11 +81,11 @@ impl Engine {
         Ok(Box::pin(async move {
             let tree = snapshot(host.git(), &project.root, &objects).await;
             let both = attempt.files.before.as_deref().zip(tree.as_deref());
-            let changed_files = match both {
+            let changed = match both {
                 Some((from, to)) => changes(host.git(), &project.root, &objects, from, to).await,
                 None => None,
             };
-            Done::Gathered(Ok(Files { before: None, tree, commit: None, changed_files }))
+            Done::Gathered(Ok(Files { before: None, tree, commit: None, changed }))
         }))
     }
 

@@ -312,10 +312,10 @@ fn note(attempt: &mut Attempt, input: AttemptInput, report: &AttemptReport) {
             return;
         }
         AttemptInput::Gathered { verify } => {
-            let Files { tree, commit, changed_files, .. } = report.files.clone();
+            let Files { tree, commit, changed, .. } = report.files.clone();
             let before = attempt.files.before.take();
-            attempt.files = Files { before, tree, commit, changed_files };
-            if let Some(files) = &mut attempt.files.changed_files {
+            attempt.files = Files { before, tree, commit, changed };
+            if let Some(files) = &mut attempt.files.changed {
                 files.truncate(CHANGED_FILES_MAX);
             }
             if !verify {
@@ -348,7 +348,7 @@ fn result_of(attempt: &Attempt, evidence: Evidence, at: Timestamp) -> TaskResult
         .result
         .as_ref()
         .map_or((String::new(), false), |kept| (kept.text.clone(), kept.truncated));
-    TaskResult { text, truncated, evidence, changed_files: attempt.files.changed_files.clone(), at }
+    TaskResult { text, truncated, evidence, changed_files: attempt.files.changed.clone(), at }
 }
 
 /// The result of a task's last attempt, as a person approves it.

@@ -82,7 +82,7 @@ pub struct Files {
     /// The commit that keeps it, for a worktree.
     pub commit: Option<String>,
     /// What the turn changed.
-    pub changed_files: Option<Vec<ChangedFile>>,
+    pub changed: Option<Vec<ChangedFile>>,
 }
 
 /// What sort of folder an attempt works in.
