@@ -13,7 +13,7 @@ use cortex_lib::domain::approval::{Decide, Rule};
 use cortex_lib::engine::CoreState;
 use cortex_lib::env::{Env, SimEnv};
 use cortex_lib::error::Code;
-use cortex_lib::ids::SessionId;
+use cortex_lib::ids::{RuntimeId, SessionId};
 use cortex_lib::port::{Asked, ScriptedWorld};
 use cortex_lib::settings::Settings;
 use cortex_lib::store::{NoFaults, Store, StoreOptions};
@@ -28,7 +28,7 @@ use super::dice::{Dice, mix};
 use super::hand::{Hand, Told};
 use super::plan::{Choice, LAST, Plan, Setting};
 use super::promises::{self, Broken, Promise, Story, Watch};
-use super::world::{SimFaults, happen, host, runtimes, strangers};
+use super::world::{RUNTIMES, SimFaults, happen, host, runtimes, strangers};
 
 /// 2026-09-21T14:13:20Z.
 const EPOCH: i64 = 1_790_000_000_000;
@@ -96,6 +96,7 @@ impl<'a> Sim<'a> {
         for stranger in strangers() {
             world.add_stranger(stranger);
         }
+        world.make_repository(acts::root(), [("a.txt", "a"), ("b.txt", "b")]);
         Self {
             plan,
             defect,
@@ -250,6 +251,7 @@ impl<'a> Sim<'a> {
 
     fn settings(&self, life: u8) -> Settings {
         let mut settings = Settings::default();
+        settings.planner.runtime_id = RuntimeId::new(RUNTIMES[0]);
         settings.agents.stall_secs = 100;
         settings.resources.max_active_processes = 3;
         settings.resources.max_verifications = 2;
@@ -348,7 +350,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn hand(&self, name: u8, dice: Dice) -> Hand {
-        Hand::new(self.cortex, &self.sim.told, name, dice)
+        Hand::new(self.cortex, &self.sim.world, &self.sim.told, name, dice)
     }
 
     /// Returns what was broken.
@@ -363,6 +365,7 @@ impl Work<'_> {
         if self.life == LAST && self.cortex.state() == CoreState::Ready {
             self.sim.world.restore_folder(&acts::root());
             acts::start_all(&first).await;
+            acts::resume_all(&first).await;
             broken.extend(self.rest().await);
         }
         broken.extend(self.stop().await);

@@ -24,7 +24,8 @@ const RULES: &[Rule] = &[
         Promise::NothingRunsTwice,
         "a session holds several attempts",
         "SELECT session_id FROM attempt WHERE ended_at IS NULL AND state NOT LIKE '%verifying%'
-            AND state NOT LIKE '%halting%' GROUP BY session_id HAVING count(*) > 1",
+            AND state NOT LIKE '%halting%' AND state NOT LIKE '%gathering%'
+            GROUP BY session_id HAVING count(*) > 1",
     ),
     (
         Promise::NothingRunsTwice,
@@ -70,7 +71,7 @@ const RULES: &[Rule] = &[
     (
         Promise::NothingWaitsForEver,
         "a timer is for nothing that lives",
-        "SELECT subject FROM timer WHERE NOT EXISTS
+        "SELECT subject FROM timer WHERE kind <> 'messages_due' AND NOT EXISTS
             (SELECT 1 FROM attempt WHERE attempt_id = subject AND ended_at IS NULL) AND NOT EXISTS
             (SELECT 1 FROM turn WHERE turn_id = subject AND ended_at IS NULL)",
     ),
@@ -85,6 +86,7 @@ const RULES: &[Rule] = &[
 ];
 
 const LIVE: &str = "SELECT session_id FROM session WHERE ended_at IS NULL
+    UNION ALL SELECT session_id FROM planner_session
     UNION ALL SELECT attempt_id FROM attempt WHERE ended_at IS NULL";
 
 const RESULTS: &str = "SELECT attempt_id, turn_id, json_extract(result, '$.text') FROM attempt

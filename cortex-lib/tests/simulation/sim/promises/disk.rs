@@ -87,7 +87,10 @@ fn decisions_are_kept(task: &Task, told: &Told) -> Vec<Broken> {
 fn spawns_are_bounded(tx: &ReadTx<'_>, task: &Task) -> Result<Option<Broken>> {
     let asked = task.decisions.iter().filter(|one| one.decision == DecisionKind::Retried);
     let retries = usize::from(task.spec.max_retries.unwrap_or(2));
-    let max = 1 + retries + asked.count() + usize::from(FREE_REPEATS_MAX);
+    let generation = tx.objective(&task.objective_id)?.generation;
+    // Every pause that interrupts, and nothing else, is a change of the flow.
+    let pauses = usize::try_from(generation).unwrap_or(usize::MAX);
+    let max = pauses + 1 + retries + asked.count() + usize::from(FREE_REPEATS_MAX);
     let tried = tx.attempts_of(&task.id)?.len();
     Ok((tried > max).then(|| {
         let what = format!("task {} was tried {tried} times, at most {max} are right", task.id);

@@ -56,6 +56,7 @@ pub fn everything_rests(objectives: &[ObjectiveView]) -> Vec<Broken> {
         let reason = task.waiting.as_ref().map(|waiting| waiting.reason);
         let for_a_person = [
             WaitReason::Dependencies,
+            WaitReason::ObjectivePaused,
             WaitReason::NoEligibleAgent,
             WaitReason::AssignedAgentUnavailable,
             WaitReason::Approval,
