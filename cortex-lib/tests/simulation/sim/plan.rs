@@ -282,7 +282,7 @@ fn settings(dice: &Dice, life: u8, choices: &mut Vec<Choice>) {
     set(3, Setting::StopAtOnce);
     set(5, Setting::ApproveUnverified);
     set(2, Setting::AllowTools);
-    set(4, Setting::Processes(u32::try_from(1 + dice.roll(3)).unwrap()));
+    set(4, Setting::Processes(u32::try_from(1 + dice.roll(5)).unwrap()));
     set(4, Setting::Verifications(1));
 }
 

@@ -253,7 +253,7 @@ impl<'a> Sim<'a> {
         let mut settings = Settings::default();
         settings.planner.runtime_id = RuntimeId::new(RUNTIMES[0]);
         settings.agents.stall_secs = 100;
-        settings.resources.max_active_processes = 3;
+        settings.resources.max_active_processes = 5;
         settings.resources.max_verifications = 2;
         for choice in self.plan.choices() {
             let Choice::Setting(of, setting) = choice else { continue };
@@ -399,7 +399,10 @@ impl Work<'_> {
         if self.cortex.newest_event().unwrap() != seen {
             restless("something still moves after a quiet time".to_owned());
         }
-        broken.extend(list.iter().flat_map(|list| promises::everything_rests(&list.objectives)));
+        // Isolated attempts need a session beside those of the agents: a person makes room for them.
+        let max = self.sim.settings(self.life).resources.max_active_processes;
+        let full = self.sim.world.processes().len() >= usize::try_from(max).unwrap();
+        broken.extend(list.iter().flat_map(|list| promises::everything_rests(&list.objectives, full)));
         let world = &self.sim.world;
         broken.extend(self.store.read(|tx| promises::agents_have_sessions(tx, world)).unwrap());
         let agents = self.store.read(|tx| tx.agents(None)).unwrap();

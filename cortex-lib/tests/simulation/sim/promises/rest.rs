@@ -46,8 +46,8 @@ pub fn waits_have_reasons(objectives: &[ObjectiveView]) -> Vec<Broken> {
     broken
 }
 
-/// After a quiet time nothing moves: what waits, waits for a person.
-pub fn everything_rests(objectives: &[ObjectiveView]) -> Vec<Broken> {
+/// After a quiet time nothing moves: what waits, waits for a person. `full`: as many sessions live as may.
+pub fn everything_rests(objectives: &[ObjectiveView], full: bool) -> Vec<Broken> {
     let mut broken = waits_have_reasons(objectives);
     for task in objectives.iter().flat_map(|objective| &objective.tasks) {
         if matches!(task.status, TaskStatus::Running | TaskStatus::Verifying) {
@@ -61,7 +61,10 @@ pub fn everything_rests(objectives: &[ObjectiveView]) -> Vec<Broken> {
             WaitReason::AssignedAgentUnavailable,
             WaitReason::Approval,
         ];
-        if reason.is_some_and(|reason| !for_a_person.contains(&reason)) {
+        let excused = |reason| {
+            for_a_person.contains(&reason) || full && reason == WaitReason::ProcessLimit
+        };
+        if reason.is_some_and(|reason| !excused(reason)) {
             broken.push(waits(format!("task {} still waits for {reason:?}", task.task_id)));
         }
         if let Some(wait) = task.waiting.as_ref().and_then(|waiting| waiting.dependencies.as_ref())
