@@ -14,6 +14,7 @@
 //! | `shrink` | the fewest choices of a run that still break a promise |
 //! | `crashes` | one small history, with a crash at every commit |
 //! | `defects` | planted defects, each of which must be found |
+//! | `lying_git` | the defects of git |
 //! | `many` | many seeds on several threads |
 
 pub mod acts;
@@ -22,6 +23,7 @@ pub mod defects;
 mod dice;
 mod git;
 mod hand;
+mod lying_git;
 pub mod many;
 pub mod plan;
 pub mod promises;

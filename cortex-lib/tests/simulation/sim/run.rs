@@ -318,6 +318,7 @@ impl<'a> Sim<'a> {
     fn check_disk(&mut self) {
         let told = self.told.borrow();
         self.broken.extend(told.broken.iter().cloned());
+        self.broken.extend(promises::disowned_worktrees_stay(&self.world, &told));
         self.broken.extend(promises::of_world(&self.world, &acts::roots()));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let found = runtime.block_on(async {
@@ -402,9 +403,16 @@ impl Work<'_> {
         // Isolated attempts need a session beside those of the agents: a person makes room for them.
         let max = self.sim.settings(self.life).resources.max_active_processes;
         let full = self.sim.world.processes().len() >= usize::try_from(max).unwrap();
-        broken.extend(list.iter().flat_map(|list| promises::everything_rests(&list.objectives, full)));
+        broken.extend(
+            list.iter().flat_map(|list| promises::everything_rests(&list.objectives, full)),
+        );
         let world = &self.sim.world;
         broken.extend(self.store.read(|tx| promises::agents_have_sessions(tx, world)).unwrap());
+        let conn = rusqlite::Connection::open(self.sim.path()).unwrap();
+        broken.extend(promises::messages_expire(&conn));
+        let told = self.sim.told.borrow();
+        broken.extend(promises::worktrees_have_rows(&conn, world, &told));
+        drop((told, conn));
         let agents = self.store.read(|tx| tx.agents(None)).unwrap();
         if let Some(agent) = agents.into_iter().next() {
             let stopped = cx.call(StopAgent { agent_id: agent.id }).await;

@@ -9,6 +9,7 @@ use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::domain::waiting::WaitReason;
 use cortex_lib::port::ScriptedWorld;
 use cortex_lib::store::ReadTx;
+use rusqlite::Connection;
 
 use super::{Broken, Promise};
 
@@ -61,9 +62,8 @@ pub fn everything_rests(objectives: &[ObjectiveView], full: bool) -> Vec<Broken>
             WaitReason::AssignedAgentUnavailable,
             WaitReason::Approval,
         ];
-        let excused = |reason| {
-            for_a_person.contains(&reason) || full && reason == WaitReason::ProcessLimit
-        };
+        let excused =
+            |reason| for_a_person.contains(&reason) || full && reason == WaitReason::ProcessLimit;
         if reason.is_some_and(|reason| !excused(reason)) {
             broken.push(waits(format!("task {} still waits for {reason:?}", task.task_id)));
         }
@@ -81,6 +81,14 @@ pub fn everything_rests(objectives: &[ObjectiveView], full: bool) -> Vec<Broken>
         }
     }
     broken
+}
+
+/// What waited for a short time only is over.
+pub fn messages_expire(conn: &Connection) -> Vec<Broken> {
+    let query = "SELECT message_id FROM message WHERE status = 'WAITING' AND ttl_secs <= 3600";
+    let mut statement = conn.prepare(query).unwrap();
+    let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    rows.map(|id| waits(format!("message {} still waits", id.unwrap()))).collect()
 }
 
 /// A row that says that an agent lives is backed by a session that lives, and the other way round.
