@@ -21,6 +21,7 @@ use cortex_lib::store::Fate;
 use rusqlite::Connection;
 use tokio::sync::mpsc;
 
+use super::lying_git::LyingGit;
 use super::promises::Promise;
 
 /// A defect, and the promise that it breaks.
@@ -47,10 +48,13 @@ enum How {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lie {
+pub enum Lie {
     SweepTakesStrangers,
     CloseLeavesAll,
     LateAnswersCount,
+    RemovalsLeaveAll,
+    RemovalsTakeAll,
+    KeepingStages,
 }
 
 /// All planted defects.
@@ -179,6 +183,107 @@ pub const DEFECTS: &[Defect] = &[
             "BEFORE UPDATE ON agent WHEN NEW.status = 'PAUSED' BEGIN SELECT RAISE(IGNORE); END",
         ),
     },
+    Defect {
+        name: "a pause that interrupts spends a retry",
+        promise: Promise::NothingWaitsForEver,
+        how: How::Trigger(
+            "AFTER UPDATE ON task WHEN NEW.status = 'READY' AND OLD.status = 'RUNNING' BEGIN
+                UPDATE task SET state = json_set(state, '$.retries',
+                json_extract(state, '$.retries') + 1) WHERE task_id = NEW.task_id; END",
+        ),
+    },
+    Defect {
+        name: "a backoff is for ever",
+        promise: Promise::NothingWaitsForEver,
+        how: How::Trigger(
+            "AFTER UPDATE ON task WHEN json_extract(NEW.hold, '$.until.at') < 9000000000000 BEGIN
+                UPDATE task SET hold = json_set(hold, '$.until.at', 9000000000000)
+                WHERE task_id = NEW.task_id; END",
+        ),
+    },
+    Defect {
+        name: "a generation goes back",
+        promise: Promise::EventsAgreeWithRows,
+        how: How::Trigger(
+            "AFTER UPDATE ON objective WHEN NEW.generation > OLD.generation AND OLD.generation > 0
+                BEGIN UPDATE objective SET generation = 0
+                WHERE objective_id = NEW.objective_id; END",
+        ),
+    },
+    Defect {
+        name: "an approved proposal is made work of, and the work does not know it",
+        promise: Promise::NothingRunsTwice,
+        how: How::Trigger(
+            "AFTER INSERT ON objective WHEN NEW.proposal_id IS NOT NULL BEGIN
+                UPDATE objective SET proposal_id = NULL
+                WHERE objective_id = NEW.objective_id; END",
+        ),
+    },
+    Defect {
+        name: "a rejected proposal waits again",
+        promise: Promise::NothingIsLost,
+        how: How::Trigger(
+            "AFTER UPDATE ON proposal WHEN NEW.status = 'rejected' BEGIN
+                UPDATE proposal SET status = 'pending', state = '\"pending\"', resolution = NULL,
+                decided = NULL WHERE proposal_id = NEW.proposal_id; END",
+        ),
+    },
+    Defect {
+        name: "a message outlives the attempt that it is for",
+        promise: Promise::NothingWaitsForEver,
+        how: How::Trigger(
+            "BEFORE UPDATE ON message WHEN NEW.status = 'EXPIRED'
+                AND NEW.to_execution_id IS NOT NULL BEGIN SELECT RAISE(IGNORE); END",
+        ),
+    },
+    Defect {
+        name: "an acknowledged message comes back",
+        promise: Promise::NothingIsLost,
+        how: How::Trigger(
+            "AFTER UPDATE ON message WHEN NEW.status = 'ACKED' BEGIN
+                UPDATE message SET status = 'WAITING', acked_at = NULL
+                WHERE sequence = NEW.sequence; END",
+        ),
+    },
+    Defect {
+        name: "every message waits in the inbox of the last reader",
+        promise: Promise::AnswersAreDeclared,
+        how: How::Trigger(
+            "AFTER INSERT ON message BEGIN UPDATE message SET reader_id = NEW.reader_id; END",
+        ),
+    },
+    Defect {
+        name: "the clock of messages is forgotten",
+        promise: Promise::NothingWaitsForEver,
+        how: How::Trigger(
+            "AFTER INSERT ON timer WHEN NEW.kind = 'messages_due' BEGIN
+                DELETE FROM timer WHERE kind = 'messages_due'; END",
+        ),
+    },
+    Defect {
+        name: "another commit is integrated than the one that was verified",
+        promise: Promise::NothingOfOthersIsTouched,
+        how: How::Trigger(
+            "AFTER UPDATE ON task WHEN NEW.integration IS NOT NULL BEGIN
+                UPDATE task SET integration = json_set(integration, '$.commit', 'another')
+                WHERE task_id = NEW.task_id; END",
+        ),
+    },
+    Defect {
+        name: "a worktree counts as removed and stands",
+        promise: Promise::NothingIsLeftBehind,
+        how: How::Port(Lie::RemovalsLeaveAll),
+    },
+    Defect {
+        name: "a worktree goes that is not proved to be Cortex's",
+        promise: Promise::NothingOfOthersIsTouched,
+        how: How::Port(Lie::RemovalsTakeAll),
+    },
+    Defect {
+        name: "a result is staged that nobody asked for",
+        promise: Promise::NothingOfOthersIsTouched,
+        how: How::Port(Lie::KeepingStages),
+    },
 ];
 
 impl Defect {
@@ -220,6 +325,9 @@ impl Defect {
             How::Port(Lie::SweepTakesStrangers) => {
                 (Arc::new(Sweeper { host, world: world.clone() }), runtimes)
             }
+            How::Port(
+                lie @ (Lie::RemovalsLeaveAll | Lie::RemovalsTakeAll | Lie::KeepingStages),
+            ) => (Arc::new(LyingGit { host, world: world.clone(), lie }), runtimes),
             How::Port(lie) => {
                 let lying = |inner| Arc::new(LyingRuntime { inner, lie }) as Arc<dyn Runtime>;
                 (host, runtimes.into_iter().map(lying).collect())

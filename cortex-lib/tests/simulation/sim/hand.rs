@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use cortex_lib::Cortex;
@@ -9,9 +10,11 @@ use cortex_lib::api::tool::{ListAgents, ListProjects, ListTasks};
 use cortex_lib::api::view::{AgentView, TaskView};
 use cortex_lib::api::{Caller, Catalogue, Command, CommandDef, Cx, Effect};
 use cortex_lib::domain::agent::AgentStatus;
+use cortex_lib::domain::proposal::ProposalStatus;
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::error::Code;
-use cortex_lib::ids::{AgentId, ObjectiveId, ProjectId, TaskId};
+use cortex_lib::ids::{AgentId, MessageId, ObjectiveId, ProjectId, ProposalId, TaskId};
+use cortex_lib::port::ScriptedWorld;
 use cortex_lib::store::DecisionKind;
 use futures_util::future::join;
 
@@ -19,7 +22,7 @@ use super::dice::Dice;
 use super::promises::{Broken, Promise};
 
 /// An id that nobody was ever given.
-const MADE_UP: &str = "00000000-0000-7000-8000-00000000dead";
+pub const MADE_UP: &str = "00000000-0000-7000-8000-00000000dead";
 
 /// What callers were told is so. It must never be otherwise.
 #[derive(Debug, Default)]
@@ -32,6 +35,15 @@ pub struct Told {
     pub removed: BTreeSet<AgentId>,
     pub cancelled: BTreeSet<TaskId>,
     pub decided: Vec<(TaskId, DecisionKind)>,
+    pub proposals: BTreeSet<ProposalId>,
+    pub settled: Vec<(ProposalId, ProposalStatus)>,
+    pub posted: BTreeSet<MessageId>,
+    pub acked: BTreeSet<MessageId>,
+    pub integrated: BTreeSet<TaskId>,
+    /// Worktrees that lost what proves that they are Cortex's.
+    pub disowned: BTreeSet<PathBuf>,
+    /// Worktrees that a person took away.
+    pub taken: BTreeSet<PathBuf>,
     /// The number of the newest event when the last change was answered.
     pub seq: u64,
     /// Every command with every answer it had.
@@ -49,12 +61,26 @@ pub struct Hand {
     pub dice: Dice,
     pub told: Rc<RefCell<Told>>,
     pub name: u8,
+    pub world: ScriptedWorld,
 }
 
 impl Hand {
     /// The person.
-    pub fn new(cortex: &Cortex, told: &Rc<RefCell<Told>>, name: u8, dice: Dice) -> Self {
-        Self { cortex: cortex.clone(), cx: cortex.as_user(), dice, told: Rc::clone(told), name }
+    pub fn new(
+        cortex: &Cortex,
+        world: &ScriptedWorld,
+        told: &Rc<RefCell<Told>>,
+        name: u8,
+        dice: Dice,
+    ) -> Self {
+        Self {
+            cortex: cortex.clone(),
+            cx: cortex.as_user(),
+            dice,
+            told: Rc::clone(told),
+            name,
+            world: world.clone(),
+        }
     }
 
     /// The same hand for somebody else.
@@ -65,6 +91,7 @@ impl Hand {
             dice: self.dice.fork(),
             told: Rc::clone(&self.told),
             name: self.name,
+            world: self.world.clone(),
         }
     }
 

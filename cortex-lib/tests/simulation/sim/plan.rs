@@ -11,6 +11,7 @@ use cortex_lib::store::Fate;
 
 use super::acts::{self, Act};
 use super::dice::Dice;
+use super::git::GitQuirk;
 use cortex_lib::error::{Code, Error};
 
 /// The life that rests at the end: its disk and its power do not fail, and every run has it.
@@ -56,6 +57,8 @@ pub enum Choice {
     Turn(u8, usize, Quirk),
     /// A session does not open at once.
     Opening(u8, usize, Opening),
+    /// A call of git does not go well; the first one of a life is 0.
+    Git(u8, usize, GitQuirk),
     /// A verification does not pass at once.
     Verdict(u8, usize, Verdict),
 }
@@ -95,6 +98,8 @@ pub enum Event {
 pub enum Quirk {
     /// It does not hear interrupts.
     Deaf,
+    /// It plans what no plan may be.
+    PlansBadly(u64),
     /// It ends this long after an interrupt.
     InterruptedAfter(Duration),
     /// An interrupt fails.
@@ -213,6 +218,7 @@ impl Choice {
             | Self::Fault(life, ..)
             | Self::Kill(life, _)
             | Self::Turn(life, ..)
+            | Self::Git(life, ..)
             | Self::Opening(life, ..)
             | Self::Verdict(life, ..) => *life,
         }
@@ -276,7 +282,7 @@ fn settings(dice: &Dice, life: u8, choices: &mut Vec<Choice>) {
     set(3, Setting::StopAtOnce);
     set(5, Setting::ApproveUnverified);
     set(2, Setting::AllowTools);
-    set(4, Setting::Processes(u32::try_from(1 + dice.roll(3)).unwrap()));
+    set(4, Setting::Processes(u32::try_from(1 + dice.roll(5)).unwrap()));
     set(4, Setting::Verifications(1));
 }
 
@@ -357,9 +363,18 @@ fn turns(dice: &Dice, life: u8, choices: &mut Vec<Choice>) {
             2 | 3 => Some(Quirk::Asks),
             _ => None,
         };
+        let git = match dice.roll(12) {
+            0 => Some(GitQuirk::Slow(dice.seconds(90))),
+            1 => Some(GitQuirk::Fail(dice.seconds(90))),
+            2 => Some(GitQuirk::Unheard(dice.seconds(90))),
+            _ => None,
+        };
+        choices
+            .extend(git.map(|how| Choice::Git(life, usize::try_from(dice.roll(60)).unwrap(), how)));
+        let plans = dice.once_in(6).then(|| Quirk::PlansBadly(dice.next()));
         let takes = (!dice.once_in(3)).then(|| Quirk::Takes(dice.seconds(60)));
         let ends = ending(dice).map(Quirk::Ends);
-        let quirks = [interrupt, more, takes, ends].into_iter().flatten();
+        let quirks = [interrupt, more, plans, takes, ends].into_iter().flatten();
         choices.extend(quirks.map(|quirk| Choice::Turn(life, nth, quirk)));
     }
 }

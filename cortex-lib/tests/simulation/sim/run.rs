@@ -13,7 +13,7 @@ use cortex_lib::domain::approval::{Decide, Rule};
 use cortex_lib::engine::CoreState;
 use cortex_lib::env::{Env, SimEnv};
 use cortex_lib::error::Code;
-use cortex_lib::ids::SessionId;
+use cortex_lib::ids::{RuntimeId, SessionId};
 use cortex_lib::port::{Asked, ScriptedWorld};
 use cortex_lib::settings::Settings;
 use cortex_lib::store::{NoFaults, Store, StoreOptions};
@@ -28,7 +28,7 @@ use super::dice::{Dice, mix};
 use super::hand::{Hand, Told};
 use super::plan::{Choice, LAST, Plan, Setting};
 use super::promises::{self, Broken, Promise, Story, Watch};
-use super::world::{SimFaults, happen, host, runtimes, strangers};
+use super::world::{RUNTIMES, SimFaults, happen, host, runtimes, strangers};
 
 /// 2026-09-21T14:13:20Z.
 const EPOCH: i64 = 1_790_000_000_000;
@@ -96,6 +96,7 @@ impl<'a> Sim<'a> {
         for stranger in strangers() {
             world.add_stranger(stranger);
         }
+        world.make_repository(acts::root(), [("a.txt", "a"), ("b.txt", "b")]);
         Self {
             plan,
             defect,
@@ -250,8 +251,9 @@ impl<'a> Sim<'a> {
 
     fn settings(&self, life: u8) -> Settings {
         let mut settings = Settings::default();
+        settings.planner.runtime_id = RuntimeId::new(RUNTIMES[0]);
         settings.agents.stall_secs = 100;
-        settings.resources.max_active_processes = 3;
+        settings.resources.max_active_processes = 5;
         settings.resources.max_verifications = 2;
         for choice in self.plan.choices() {
             let Choice::Setting(of, setting) = choice else { continue };
@@ -316,6 +318,7 @@ impl<'a> Sim<'a> {
     fn check_disk(&mut self) {
         let told = self.told.borrow();
         self.broken.extend(told.broken.iter().cloned());
+        self.broken.extend(promises::disowned_worktrees_stay(&self.world, &told));
         self.broken.extend(promises::of_world(&self.world, &acts::roots()));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let found = runtime.block_on(async {
@@ -348,7 +351,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn hand(&self, name: u8, dice: Dice) -> Hand {
-        Hand::new(self.cortex, &self.sim.told, name, dice)
+        Hand::new(self.cortex, &self.sim.world, &self.sim.told, name, dice)
     }
 
     /// Returns what was broken.
@@ -363,6 +366,7 @@ impl Work<'_> {
         if self.life == LAST && self.cortex.state() == CoreState::Ready {
             self.sim.world.restore_folder(&acts::root());
             acts::start_all(&first).await;
+            acts::resume_all(&first).await;
             broken.extend(self.rest().await);
         }
         broken.extend(self.stop().await);
@@ -396,9 +400,19 @@ impl Work<'_> {
         if self.cortex.newest_event().unwrap() != seen {
             restless("something still moves after a quiet time".to_owned());
         }
-        broken.extend(list.iter().flat_map(|list| promises::everything_rests(&list.objectives)));
+        // Isolated attempts need a session beside those of the agents: a person makes room for them.
+        let max = self.sim.settings(self.life).resources.max_active_processes;
+        let full = self.sim.world.processes().len() >= usize::try_from(max).unwrap();
+        broken.extend(
+            list.iter().flat_map(|list| promises::everything_rests(&list.objectives, full)),
+        );
         let world = &self.sim.world;
         broken.extend(self.store.read(|tx| promises::agents_have_sessions(tx, world)).unwrap());
+        let conn = rusqlite::Connection::open(self.sim.path()).unwrap();
+        broken.extend(promises::messages_expire(&conn));
+        let told = self.sim.told.borrow();
+        broken.extend(promises::worktrees_have_rows(&conn, world, &told));
+        drop((told, conn));
         let agents = self.store.read(|tx| tx.agents(None)).unwrap();
         if let Some(agent) = agents.into_iter().next() {
             let stopped = cx.call(StopAgent { agent_id: agent.id }).await;

@@ -17,6 +17,7 @@ use cortex_lib::store::{Fate, Faults};
 use serde_json::json;
 
 use super::dice::Dice;
+use super::git::SimHost;
 use super::plan::{Choice, Ending, Event, Plan, Quirk, Setting};
 
 /// The runtimes: one that can do everything, one that cannot interrupt a turn nor go on with a session.
@@ -84,11 +85,12 @@ pub fn host(world: &ScriptedWorld, plan: &Plan, life: u8) -> Arc<dyn Host> {
         let nth = verified.fetch_add(1, Ordering::Relaxed);
         verdicts.get(&nth).cloned().unwrap_or(Verdict::Pass(TAME))
     });
-    Arc::new(host)
+    Arc::new(SimHost::new(Arc::new(host), plan, life))
 }
 
 fn script(quirks: &[Quirk], turn: &Turn, world: &ScriptedWorld) -> Script {
     let (mut script, mut takes, mut ending) = (Script::new(), TAME, None);
+    let mut answer = answer_of(turn, None);
     for quirk in quirks {
         script = match quirk {
             Quirk::Deaf => script.deaf(),
@@ -99,6 +101,10 @@ fn script(quirks: &[Quirk], turn: &Turn, world: &ScriptedWorld) -> Script {
             Quirk::AcceptedAfter(time) => script.accepted_after(*time),
             Quirk::OutlivesClose => script.outlives_close(),
             Quirk::Asks => script.ask("Bash", json!({ "command": "ls" })).say("thinking"),
+            Quirk::PlansBadly(how) => {
+                answer = answer_of(turn, Some(*how));
+                script
+            }
             Quirk::Takes(time) => {
                 takes = *time;
                 script
@@ -109,15 +115,45 @@ fn script(quirks: &[Quirk], turn: &Turn, world: &ScriptedWorld) -> Script {
             }
         };
     }
-    let (script, answer) = (script.wait(takes), answer_to(&turn.id));
+    let mut script = script.wait(takes);
+    if turn.attempt_id.is_some() {
+        // A task called t0 writes t0.txt: in its worktree, or in the project's folder.
+        let key = turn.instruction.split([' ', '.']).nth(1).unwrap_or("t");
+        script = script.write(format!("{key}.txt"), turn.id.to_string());
+    }
     match ending {
         None => script.answer(answer),
-        Some(ending) => end(script, ending, turn, world),
+        Some(ending) => end(script, ending, &answer, turn, world),
     }
 }
 
-fn end(script: Script, ending: &Ending, turn: &Turn, world: &ScriptedWorld) -> Script {
-    let answer = answer_to(&turn.id);
+/// What an agent answers: the planner a plan, which may be a bad one.
+fn answer_of(turn: &Turn, badly: Option<u64>) -> String {
+    if turn.attempt_id.is_some() || turn.instruction.starts_with("hello") {
+        return answer_to(&turn.id);
+    }
+    let task = |key: &str, on: &[&str]| json!({ "key": key, "title": key, "description": format!("Do {key}."), "depends_on": on });
+    let mut plan = json!({ "title": "planned", "tasks": [task("t0", &[]), task("t1", &["t0"])] });
+    match badly.map(|how| how % 6) {
+        None => {}
+        Some(0) => return "Here is my plan: do it.".to_owned(),
+        Some(1) => plan["tasks"] = json!([]),
+        Some(2) => plan["tasks"] = json!([task("t0", &["t1"]), task("t1", &["t0"])]),
+        Some(3) => plan["tasks"] = json!([task("t0", &["t9"])]),
+        Some(4) => plan["agent"] = json!("me"),
+        Some(_) => plan["tasks"][0]["requirements"] = json!(["workspace_isolation"]),
+    }
+    plan.to_string()
+}
+
+fn end(
+    script: Script,
+    ending: &Ending,
+    answer: &str,
+    turn: &Turn,
+    world: &ScriptedWorld,
+) -> Script {
+    let answer = answer.to_owned();
     let late = format!("{answer}, said too late");
     match ending {
         Ending::Never => script,

@@ -9,10 +9,15 @@ use super::dice::Dice;
 use super::hand::Hand;
 
 mod agents;
+mod bus;
+mod files;
+mod flow;
 mod objectives;
+mod plans;
 mod projects;
 mod tasks;
 
+pub use flow::resume_all;
 pub use projects::{root, roots, set_up, start_all};
 
 /// Something that a caller does.
@@ -68,6 +73,21 @@ static ACTS: &[Act] = acts![
     3 tasks::cancel_task,
     5 tasks::approve_task,
     6 tasks::retry_task,
+    3 flow::pause_objective,
+    4 flow::resume_objective,
+    1 flow::cancel_objective,
+    2 flow::reassign_task,
+    1 plans::plan_objective,
+    3 plans::propose_objective,
+    2 plans::edit_proposal,
+    3 plans::approve_proposal,
+    1 plans::reject_proposal,
+    5 bus::post_message,
+    1 bus::flood,
+    4 bus::read_and_ack,
+    5 files::integrate_task,
+    2 files::work_by_hand,
+    1 files::meddle,
 ];
 
 /// One of them, by their weights.

@@ -1,7 +1,9 @@
 //! Objectives.
 
 use cortex_lib::api::tool::CreateObjective;
-use cortex_lib::domain::plan::TaskSpec;
+use cortex_lib::domain::capability::Capability;
+use cortex_lib::domain::plan::{Requirement, TaskSpec};
+use cortex_lib::domain::schedule::Priority;
 
 use crate::sim::hand::Hand;
 
@@ -20,6 +22,12 @@ pub async fn create_objective(hand: &Hand) {
             depends_on: if dice.once_in(40) { vec!["t9".into()] } else { depends_on },
             max_retries: Some(u8::try_from(dice.roll(3)).unwrap()),
             timeout_secs: dice.once_in(4).then_some(30),
+            requirements: match dice.roll(5) {
+                0 | 1 => vec![Requirement::WorkspaceIsolation],
+                2 => vec![Requirement::Capability(Capability::Interrupt)],
+                _ => Vec::new(),
+            },
+            priority: if dice.once_in(4) { Priority::Urgent } else { Priority::Normal },
             paths: if dice.once_in(4) { vec!["src/**".into()] } else { Vec::new() },
             assigned_agent_id: pin.map(|agent| agent.agent_id.clone()),
             ..TaskSpec::default()

@@ -7,12 +7,14 @@ use cortex_lib::ids::TurnId;
 use cortex_lib::port::ScriptedWorld;
 use rusqlite::{Connection, OpenFlags};
 
+use super::files::only_integrations_stage;
+use super::rows::{FLOWS, MESSAGES, PLANS, WORKTREES};
 use super::story::Story;
 use super::{Broken, Promise};
 use crate::sim::world::answer_to;
 
 /// A rule that no row may break: what is wrong with a row, and the query that finds the ids of such rows.
-type Rule = (Promise, &'static str, &'static str);
+pub type Rule = (Promise, &'static str, &'static str);
 
 const RULES: &[Rule] = &[
     (
@@ -24,7 +26,8 @@ const RULES: &[Rule] = &[
         Promise::NothingRunsTwice,
         "a session holds several attempts",
         "SELECT session_id FROM attempt WHERE ended_at IS NULL AND state NOT LIKE '%verifying%'
-            AND state NOT LIKE '%halting%' GROUP BY session_id HAVING count(*) > 1",
+            AND state NOT LIKE '%halting%' AND state NOT LIKE '%gathering%'
+            GROUP BY session_id HAVING count(*) > 1",
     ),
     (
         Promise::NothingRunsTwice,
@@ -70,7 +73,7 @@ const RULES: &[Rule] = &[
     (
         Promise::NothingWaitsForEver,
         "a timer is for nothing that lives",
-        "SELECT subject FROM timer WHERE NOT EXISTS
+        "SELECT subject FROM timer WHERE kind <> 'messages_due' AND NOT EXISTS
             (SELECT 1 FROM attempt WHERE attempt_id = subject AND ended_at IS NULL) AND NOT EXISTS
             (SELECT 1 FROM turn WHERE turn_id = subject AND ended_at IS NULL)",
     ),
@@ -85,6 +88,7 @@ const RULES: &[Rule] = &[
 ];
 
 const LIVE: &str = "SELECT session_id FROM session WHERE ended_at IS NULL
+    UNION ALL SELECT session_id FROM planner_session
     UNION ALL SELECT attempt_id FROM attempt WHERE ended_at IS NULL";
 
 const RESULTS: &str = "SELECT attempt_id, turn_id, json_extract(result, '$.text') FROM attempt
@@ -102,7 +106,7 @@ impl Watch {
     pub fn new(path: &Path) -> Self {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let conn = Connection::open_with_flags(path, flags).unwrap();
-        conn.set_prepared_statement_cache_capacity(32);
+        conn.set_prepared_statement_cache_capacity(64);
         Self { conn, seen: None }
     }
 
@@ -110,11 +114,13 @@ impl Watch {
     pub fn look(&mut self, world: &ScriptedWorld, story: &mut Story) -> Vec<Broken> {
         let mut broken = Vec::new();
         let snapshot = self.conn.unchecked_transaction().unwrap();
-        for (promise, what, query) in RULES {
+        let rules = [RULES, PLANS, MESSAGES, FLOWS, WORKTREES];
+        for (promise, what, query) in rules.into_iter().flatten() {
             let found = ids(&snapshot, query);
             broken.extend(found.map(|id| Broken::new(*promise, format!("{what}: {id}"))));
         }
         broken.extend(processes_have_rows(&snapshot, world));
+        broken.extend(only_integrations_stage(&snapshot, world));
         broken.extend(results_are_their_own(&snapshot));
         self.seen = story.go_on(&snapshot, self.seen);
         drop(snapshot);

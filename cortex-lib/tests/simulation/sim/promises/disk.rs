@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use cortex_lib::domain::message::MessageState;
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::limits::FREE_REPEATS_MAX;
 use cortex_lib::store::{DecisionKind, ReadTx, Task};
@@ -15,6 +16,7 @@ use crate::sim::hand::Told;
 pub fn on_disk(path: &Path, tx: &ReadTx<'_>, told: &Told) -> Result<Vec<Broken>> {
     let mut broken: Vec<_> = file_is_whole(path).into_iter().collect();
     broken.extend(things_are_kept(tx, told)?);
+    broken.extend(proposals_and_messages_are_kept(tx, told)?);
     for id in &told.tasks {
         match tx.task(id) {
             Ok(task) => {
@@ -67,12 +69,41 @@ fn things_are_kept(tx: &ReadTx<'_>, told: &Told) -> Result<Vec<Broken>> {
     Ok(broken)
 }
 
+/// What was proposed, decided about it, posted and acknowledged stands.
+fn proposals_and_messages_are_kept(tx: &ReadTx<'_>, told: &Told) -> Result<Vec<Broken>> {
+    let mut broken = Vec::new();
+    for id in told.proposals.iter().filter(|id| tx.proposal(id).is_err()) {
+        broken.push(lost(format!("proposal {id} was acknowledged and is gone")));
+    }
+    for (id, wanted) in &told.settled {
+        let status = tx.proposal(id)?.state.status();
+        if status != *wanted {
+            broken.push(lost(format!("proposal {id} was {wanted:?} and is {status:?}")));
+        }
+    }
+    for id in &told.posted {
+        if tx.message(id)?.is_none() {
+            broken.push(lost(format!("message {id} was acknowledged and is gone")));
+        }
+    }
+    for id in &told.acked {
+        let state = tx.message(id)?.map(|message| message.state);
+        if state != Some(MessageState::Acked) {
+            broken.push(lost(format!("message {id} was taken out and is {state:?}")));
+        }
+    }
+    Ok(broken)
+}
+
 /// What people decided about a task stands.
 fn decisions_are_kept(task: &Task, told: &Told) -> Vec<Broken> {
     let mut broken = Vec::new();
     let status = task.state.phase.status();
     if told.cancelled.contains(&task.id) && status != TaskStatus::Cancelled {
         broken.push(lost(format!("task {} was cancelled and is {status:?}", task.id)));
+    }
+    if told.integrated.contains(&task.id) && task.integration.is_none() {
+        broken.push(lost(format!("task {} was integrated and does not know it", task.id)));
     }
     let of_task = told.decided.iter().filter(|(id, _)| *id == task.id);
     for (_, kind) in of_task {
@@ -87,7 +118,10 @@ fn decisions_are_kept(task: &Task, told: &Told) -> Vec<Broken> {
 fn spawns_are_bounded(tx: &ReadTx<'_>, task: &Task) -> Result<Option<Broken>> {
     let asked = task.decisions.iter().filter(|one| one.decision == DecisionKind::Retried);
     let retries = usize::from(task.spec.max_retries.unwrap_or(2));
-    let max = 1 + retries + asked.count() + usize::from(FREE_REPEATS_MAX);
+    let generation = tx.objective(&task.objective_id)?.generation;
+    // Every pause that interrupts, and nothing else, is a change of the flow.
+    let pauses = usize::try_from(generation).unwrap_or(usize::MAX);
+    let max = pauses + 1 + retries + asked.count() + usize::from(FREE_REPEATS_MAX);
     let tried = tx.attempts_of(&task.id)?.len();
     Ok((tried > max).then(|| {
         let what = format!("task {} was tried {tried} times, at most {max} are right", task.id);

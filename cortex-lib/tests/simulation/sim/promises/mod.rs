@@ -3,6 +3,8 @@
 //! | module | when |
 //! | --- | --- |
 //! | `commit` | after every commit, by SQL of its own on the file |
+//! | `rows` | after every commit: more rules in SQL |
+//! | `files` | worktrees and what is staged: after every commit, between two lives, at the end |
 //! | `story` | after every commit: the log, and the rows beside it |
 //! | `disk` | between two lives, when nothing runs |
 //! | `rest` | at the end, when every caller has helped |
@@ -10,7 +12,9 @@
 
 mod commit;
 mod disk;
+mod files;
 mod rest;
+mod rows;
 mod story;
 mod world;
 
@@ -18,7 +22,8 @@ use std::fmt;
 
 pub use commit::Watch;
 pub use disk::on_disk;
-pub use rest::{agents_have_sessions, everything_rests, waits_have_reasons};
+pub use files::{disowned_worktrees_stay, worktrees_have_rows};
+pub use rest::{agents_have_sessions, everything_rests, messages_expire, waits_have_reasons};
 pub use story::Story;
 pub use world::of_world;
 

@@ -9,6 +9,7 @@ use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::domain::waiting::WaitReason;
 use cortex_lib::port::ScriptedWorld;
 use cortex_lib::store::ReadTx;
+use rusqlite::Connection;
 
 use super::{Broken, Promise};
 
@@ -46,8 +47,8 @@ pub fn waits_have_reasons(objectives: &[ObjectiveView]) -> Vec<Broken> {
     broken
 }
 
-/// After a quiet time nothing moves: what waits, waits for a person.
-pub fn everything_rests(objectives: &[ObjectiveView]) -> Vec<Broken> {
+/// After a quiet time nothing moves: what waits, waits for a person. `full`: as many sessions live as may.
+pub fn everything_rests(objectives: &[ObjectiveView], full: bool) -> Vec<Broken> {
     let mut broken = waits_have_reasons(objectives);
     for task in objectives.iter().flat_map(|objective| &objective.tasks) {
         if matches!(task.status, TaskStatus::Running | TaskStatus::Verifying) {
@@ -56,11 +57,14 @@ pub fn everything_rests(objectives: &[ObjectiveView]) -> Vec<Broken> {
         let reason = task.waiting.as_ref().map(|waiting| waiting.reason);
         let for_a_person = [
             WaitReason::Dependencies,
+            WaitReason::ObjectivePaused,
             WaitReason::NoEligibleAgent,
             WaitReason::AssignedAgentUnavailable,
             WaitReason::Approval,
         ];
-        if reason.is_some_and(|reason| !for_a_person.contains(&reason)) {
+        let excused =
+            |reason| for_a_person.contains(&reason) || full && reason == WaitReason::ProcessLimit;
+        if reason.is_some_and(|reason| !excused(reason)) {
             broken.push(waits(format!("task {} still waits for {reason:?}", task.task_id)));
         }
         if let Some(wait) = task.waiting.as_ref().and_then(|waiting| waiting.dependencies.as_ref())
@@ -77,6 +81,14 @@ pub fn everything_rests(objectives: &[ObjectiveView]) -> Vec<Broken> {
         }
     }
     broken
+}
+
+/// What waited for a short time only is over.
+pub fn messages_expire(conn: &Connection) -> Vec<Broken> {
+    let query = "SELECT message_id FROM message WHERE status = 'WAITING' AND ttl_secs <= 3600";
+    let mut statement = conn.prepare(query).unwrap();
+    let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    rows.map(|id| waits(format!("message {} still waits", id.unwrap()))).collect()
 }
 
 /// A row that says that an agent lives is backed by a session that lives, and the other way round.

@@ -1,6 +1,6 @@
 //! After every commit: the log has no gap, tells stories that are possible, and agrees with the rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::Connection;
 use serde_json::Value;
@@ -18,12 +18,17 @@ pub struct Story {
     live: BTreeMap<String, String>,
     /// Of each task and agent: where it stood.
     places: BTreeMap<String, String>,
+    /// What may be told once only, and was.
+    once: BTreeSet<String>,
+    /// Of each objective: its generation.
+    generations: BTreeMap<String, i64>,
     pub broken: Vec<Broken>,
 }
 
 const AFTER: &str = "SELECT seq, kind, agent_id, data, at FROM event WHERE seq > ?1 ORDER BY seq";
 const PLACES: &str =
     "SELECT task_id, status FROM task UNION ALL SELECT agent_id, status FROM agent";
+const GENERATIONS: &str = "SELECT objective_id, generation FROM objective";
 const ENDED: &str =
     "SELECT attempt_id, CASE WHEN ended_at IS NULL THEN '' ELSE 'ended' END FROM attempt";
 
@@ -105,7 +110,21 @@ impl Story {
             "task.changed" | "agent.state_changed" => {
                 self.moved(agent, &serde_json::from_str(data).unwrap());
             }
+            "task.integrated" => self.told_once(data, "task_id"),
+            "proposal.approved" | "proposal.rejected" | "proposal.superseded" => {
+                self.told_once(data, "proposal_id");
+            }
+            "message.acked" | "message.expired" => self.told_once(data, "message_id"),
             _ => {}
+        }
+    }
+
+    /// An integration, a decision about a proposal, the end of a message: each comes once.
+    fn told_once(&mut self, data: &str, key: &str) {
+        let id = text(&serde_json::from_str(data).unwrap(), key);
+        if !self.once.insert(id.clone()) {
+            let what = format!("{key} {id} came to its end twice");
+            self.broken.push(Broken::new(Promise::NothingRunsTwice, what));
         }
     }
 
@@ -145,6 +164,17 @@ impl Story {
     }
 
     fn agrees_with_rows(&mut self, conn: &Connection) {
+        let generations: Vec<(String, i64)> = {
+            let mut statement = conn.prepare_cached(GENERATIONS).unwrap();
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+            rows.map(Result::unwrap).collect()
+        };
+        for (id, generation) in generations {
+            let before = self.generations.insert(id.clone(), generation);
+            if before.is_some_and(|before| before > generation) {
+                self.breaks(format!("objective {id} went from {before:?} to {generation}"));
+            }
+        }
         for (id, status) in pairs(conn, PLACES) {
             let told = self.places.get(&id).filter(|told| **told != status);
             if let Some(told) = told {
