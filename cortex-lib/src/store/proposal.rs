@@ -223,7 +223,7 @@ impl WriteTx<'_> {
         let (status, decided) = (next.status(), next.status().is_decided());
         self.execute(
             "UPDATE proposal SET state = ?2, status = ?3, resolution = ?4,
-                 decided = iif(?5, (SELECT coalesce(max(decided), 0) + 1 FROM proposal), NULL)
+                 decided = CASE WHEN ?5 THEN (SELECT coalesce(max(decided), 0) + 1 FROM proposal) END
              WHERE proposal_id = ?1",
             (id, Json(&next), status.as_str(), Json(&resolution), decided),
         )?;

@@ -574,7 +574,7 @@ async fn tool_requests_of_a_second_session_are_answered() {
 
 /// H-32
 #[tokio::test(start_paused = true)]
-async fn a_dependencys_branch_and_files_are_passed_on_and_its_changes_are_not() {
+async fn branch_and_files_of_a_dependency_are_passed_on_and_its_changes_are_not() {
     let setup = in_git().runtime(writing).host(|host| host);
     let bench = setup.open().await;
     bench.ready("a").await;

@@ -146,7 +146,7 @@ fn what_only_looks_like_a_secret_stays() {
         "git@github.com:owner/repository.git and ssh://git@github.com/owner/repository",
         "http://localhost:8080/a/@scope/package@1.2.3",
         "https://user:${TOKEN}@host and https://[secret]@host",
-        "-----BEGIN CERTIFICATE-----\nMIIDdzCCAl+gAwIBAgIEAgAAuTANBgkqhkiG9w0BAQUFADBa\n-----END CERTIFICATE-----",
+        "-----BEGIN CERTIFICATE-----\nMIIDdzCCAl+gAwIBAgIEAgAAuTANBgkqhkiG9w0BAQUFADBm\n-----END CERTIFICATE-----",
         "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE\n-----END PUBLIC KEY-----",
         "npm_config_registry npm_lifecycle_event hf_transfer cortex_user_token cortex_session_id",
         "test secret::tests::a_secret_does_not_print ... ok",
