@@ -3,12 +3,13 @@
 use cortex_lib::Code;
 use cortex_lib::api::operator::PauseAgent;
 use cortex_lib::api::tool::{
-    ApproveTask, CancelObjective, CancelTask, PauseObjective, ReassignTask, RetryTask,
+    ApproveTask, CancelObjective, CancelTask, IntegrateTask, PauseObjective, ReassignTask,
+    RetryTask,
 };
 use cortex_lib::api::view::{ObjectiveView, TaskView};
 use cortex_lib::domain::attempt::Cause;
 use cortex_lib::domain::objective::PausePolicy;
-use cortex_lib::domain::plan::TaskSpec;
+use cortex_lib::domain::plan::{Requirement, TaskSpec};
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::ids::{AgentId, TaskId};
 use cortex_lib::port::{Script, Verdict};
@@ -54,6 +55,7 @@ enum Call {
     Reassign,
     PauseInterrupt,
     PauseDrain,
+    Integrate,
 }
 
 /// A task at a place.
@@ -83,15 +85,26 @@ fn setup(at: At) -> Setup {
     setup
 }
 
+/// A core on which the task gets there in worktrees of its own.
+fn in_worktrees(at: At) -> Setup {
+    let setup = setup(at);
+    setup.world.make_repository(setup.root(), [("a.txt", "a")]);
+    setup
+}
+
 /// The objective has a second task that never ends by itself, so that it stays open whatever becomes of this one.
 async fn place(bench: Bench, at: At) -> Placed {
+    place_with(bench, at, Vec::new()).await
+}
+
+async fn place_with(bench: Bench, at: At, requirements: Vec<Requirement>) -> Placed {
     let other = bench.agent("other").await;
     let rest = TaskSpec { assigned_agent_id: Some(other.clone()), ..spec("rest", &[]) };
     let after: &[&str] = if at == At::Created { &["rest"] } else { &[] };
     if !matches!(at, At::Created | At::Ready | At::Cancelled) {
         bench.ready("a").await;
     }
-    let tried = TaskSpec { max_retries: Some(0), ..spec("x", after) };
+    let tried = TaskSpec { max_retries: Some(0), requirements, ..spec("x", after) };
     let objective = bench.objective(vec![rest, tried]).await;
     let task = objective.tasks.last().unwrap().task_id.clone();
     let status = match at {
@@ -140,6 +153,7 @@ impl Placed {
             }
             Call::PauseInterrupt => cx.call(pause(PausePolicy::Interrupt)).await.map(drop),
             Call::PauseDrain => cx.call(pause(PausePolicy::Drain)).await.map(drop),
+            Call::Integrate => cx.call(IntegrateTask { task_id }).await.map(drop),
         }
     }
 
@@ -173,6 +187,9 @@ fn difference(before: &TaskView, after: &TaskView) -> String {
     if after.reassignments.len() != before.reassignments.len() {
         seen.push("moved".to_owned());
     }
+    if after.integration != before.integration {
+        seen.push("integrated".to_owned());
+    }
     if seen.is_empty() { "=".to_owned() } else { seen.join(", ") }
 }
 
@@ -187,8 +204,6 @@ const CANCELLED_WITH_ATTEMPT: &str = "CANCELLED, attempt Cancelled task.cancelle
 
 // Each row: CREATED, READY, RUNNING, VERIFYING, BLOCKED by its verification, BLOCKED by anything else, COMPLETED,
 // FAILED, CANCELLED. `c`: task.state_conflict, and nothing changed.
-//
-// NEXT: the row of integrate_task (`c c c c c c once c c`) comes with that tool.
 
 /// S-134, S-135, S-137
 #[tokio::test(start_paused = true)]
@@ -246,9 +261,42 @@ async fn pause_drain() {
     row(Call::PauseDrain, ["="; 9]).await;
 }
 
-/// What ran in the project's folder is a person's to decide. What ran in a worktree of its own is tried again.
-///
-/// NEXT: the cell of a worktree (`READY, attempt Lost`) comes with isolated attempts.
+/// S-173, S-177
+#[tokio::test(start_paused = true)]
+async fn integrate() {
+    let isolated = vec![Requirement::WorkspaceIsolation];
+    for (at, wanted) in COLUMNS.into_iter().zip(["c", "c", "c", "c", "c", "c", "once", "c", "c"]) {
+        let bench = in_worktrees(at).open().await;
+        let placed = place_with(bench, at, isolated.clone()).await;
+        let first = placed.cell(Call::Integrate).await;
+        if wanted == "once" {
+            assert_eq!(first, "integrated", "{at:?}");
+            assert_eq!(placed.cell(Call::Integrate).await, "c", "{at:?}, again");
+        } else {
+            assert_eq!(first, wanted, "{at:?}");
+        }
+    }
+}
+
+/// What ran in a worktree of its own is tried again.
+#[test]
+fn core_crash_with_a_worktree() {
+    let mut setup = in_worktrees(At::Running);
+    let (project, id, before) = life(async {
+        let isolated = vec![Requirement::WorkspaceIsolation];
+        let placed = place_with(setup.open().await, At::Running, isolated).await;
+        let before = placed.bench.task(&placed.task).await;
+        setup.world.lose_core();
+        (placed.bench.project.clone(), placed.task, before)
+    });
+    life(async {
+        let bench = setup.reopen(&project).await;
+        let seen = difference(&before, &bench.task(&id).await);
+        assert_eq!(seen, "READY, attempt Lost recovery.outcome_unknown");
+    });
+}
+
+/// What ran in the project's folder is a person's to decide.
 #[test]
 fn core_crash() {
     let lost = "BLOCKED, attempt Lost recovery.outcome_unknown";
