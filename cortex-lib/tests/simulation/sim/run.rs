@@ -414,9 +414,8 @@ impl Work<'_> {
         broken.extend(self.store.read(|tx| promises::agents_have_sessions(tx, world)).unwrap());
         let conn = rusqlite::Connection::open(self.sim.path()).unwrap();
         broken.extend(promises::messages_expire(&conn));
-        let told = self.sim.told.borrow();
-        broken.extend(promises::worktrees_have_rows(&conn, world, &told));
-        drop((told, conn));
+        broken.extend(promises::worktrees_have_rows(&conn, world, &self.sim.told.borrow()));
+        drop(conn);
         let agents = self.store.read(|tx| tx.agents(None)).unwrap();
         if let Some(agent) = agents.into_iter().next() {
             let stopped = cx.call(StopAgent { agent_id: agent.id }).await;
