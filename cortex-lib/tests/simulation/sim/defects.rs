@@ -196,8 +196,8 @@ pub const DEFECTS: &[Defect] = &[
         name: "a backoff is for ever",
         promise: Promise::NothingWaitsForEver,
         how: How::Trigger(
-            "AFTER UPDATE ON task WHEN json_extract(NEW.hold, '$.until.at') < 9000000000000 BEGIN
-                UPDATE task SET hold = json_set(hold, '$.until.at', 9000000000000)
+            "AFTER UPDATE ON task WHEN json_extract(NEW.hold, '$.until.at') < '3' BEGIN
+                UPDATE task SET hold = json_set(hold, '$.until.at', '3026-09-21T14:13:20.000Z')
                 WHERE task_id = NEW.task_id; END",
         ),
     },

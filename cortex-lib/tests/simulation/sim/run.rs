@@ -34,6 +34,8 @@ use super::world::{RUNTIMES, SimFaults, happen, host, runtimes, strangers};
 const EPOCH: i64 = 1_790_000_000_000;
 /// Longer than every bound of the core: time-outs, graces, retries.
 const QUIET: Duration = Duration::from_hours(3);
+/// By then most of what runs has ended.
+const SOON: Duration = Duration::from_mins(20);
 /// Broken promises of one life that are told. The first says most.
 const BROKEN_MAX: usize = 50;
 /// Events that a run may write.
@@ -367,6 +369,8 @@ impl Work<'_> {
             self.sim.world.restore_folder(&acts::root());
             acts::start_all(&first).await;
             acts::resume_all(&first).await;
+            tokio::time::sleep(SOON).await;
+            acts::integrate_all(&first).await;
             broken.extend(self.rest().await);
         }
         broken.extend(self.stop().await);
@@ -410,9 +414,8 @@ impl Work<'_> {
         broken.extend(self.store.read(|tx| promises::agents_have_sessions(tx, world)).unwrap());
         let conn = rusqlite::Connection::open(self.sim.path()).unwrap();
         broken.extend(promises::messages_expire(&conn));
-        let told = self.sim.told.borrow();
-        broken.extend(promises::worktrees_have_rows(&conn, world, &told));
-        drop((told, conn));
+        broken.extend(promises::worktrees_have_rows(&conn, world, &self.sim.told.borrow()));
+        drop(conn);
         let agents = self.store.read(|tx| tx.agents(None)).unwrap();
         if let Some(agent) = agents.into_iter().next() {
             let stopped = cx.call(StopAgent { agent_id: agent.id }).await;

@@ -133,17 +133,20 @@ fn answer_of(turn: &Turn, badly: Option<u64>) -> String {
         return answer_to(&turn.id);
     }
     let task = |key: &str, on: &[&str]| json!({ "key": key, "title": key, "description": format!("Do {key}."), "depends_on": on });
-    let mut plan = json!({ "title": "planned", "tasks": [task("t0", &[]), task("t1", &["t0"])] });
+    let (mut tasks, mut more) = (vec![task("t0", &[]), task("t1", &["t0"])], None);
     match badly.map(|how| how % 6) {
         None => {}
         Some(0) => return "Here is my plan: do it.".to_owned(),
-        Some(1) => plan["tasks"] = json!([]),
-        Some(2) => plan["tasks"] = json!([task("t0", &["t1"]), task("t1", &["t0"])]),
-        Some(3) => plan["tasks"] = json!([task("t0", &["t9"])]),
-        Some(4) => plan["agent"] = json!("me"),
-        Some(_) => plan["tasks"][0]["requirements"] = json!(["workspace_isolation"]),
+        Some(1) => tasks.clear(),
+        Some(2) => tasks = vec![task("t0", &["t1"]), task("t1", &["t0"])],
+        Some(3) => tasks = vec![task("t0", &["t9"])],
+        Some(4) => more = Some("me"),
+        Some(_) => tasks.push(json!({ "requirements": ["workspace_isolation"] })),
     }
-    plan.to_string()
+    match more {
+        None => json!({ "title": "planned", "tasks": tasks }).to_string(),
+        Some(agent) => json!({ "title": "planned", "tasks": tasks, "agent": agent }).to_string(),
+    }
 }
 
 fn end(

@@ -17,6 +17,7 @@ mod plans;
 mod projects;
 mod tasks;
 
+pub use files::integrate_all;
 pub use flow::resume_all;
 pub use projects::{root, roots, set_up, start_all};
 
@@ -78,16 +79,16 @@ static ACTS: &[Act] = acts![
     1 flow::cancel_objective,
     2 flow::reassign_task,
     1 plans::plan_objective,
-    3 plans::propose_objective,
+    5 plans::propose_objective,
     2 plans::edit_proposal,
     3 plans::approve_proposal,
-    1 plans::reject_proposal,
+    3 plans::reject_proposal,
     5 bus::post_message,
-    1 bus::flood,
+    3 bus::flood,
     4 bus::read_and_ack,
-    5 files::integrate_task,
+    9 files::integrate_task,
     2 files::work_by_hand,
-    1 files::meddle,
+    4 files::meddle,
 ];
 
 /// One of them, by their weights.

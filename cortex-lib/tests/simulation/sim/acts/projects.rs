@@ -102,7 +102,10 @@ pub async fn update_project(hand: &Hand) {
 /// Removes what nobody uses; the project with the agents is refused.
 pub async fn remove_project(hand: &Hand) {
     let Some(list) = hand.call(ListProjects {}).await else { return };
-    let Some(project) = hand.dice.pick(&list.projects) else { return };
+    let any = hand.dice.once_in(4);
+    let projects = list.projects.iter().filter(|project| any || project.name != "p");
+    let projects: Vec<_> = projects.collect();
+    let Some(project) = hand.dice.pick(&projects) else { return };
     let project_id = project.project_id.clone();
     if hand.call(RemoveProject { project_id: project_id.clone() }).await.is_some() {
         hand.told.borrow_mut().removed_projects.insert(project_id);
