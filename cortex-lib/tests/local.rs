@@ -194,7 +194,7 @@ async fn thinking(dir: &TempDir) -> (Cortex, ScriptedWorld, Value) {
     let world = planner.world().clone();
     let mut settings = Settings::default();
     settings.planner.runtime_id = RuntimeId::new("scripted");
-    let builder = Cortex::builder(dir.path()).settings(settings).runtime(Arc::new(planner));
+    let builder = Cortex::builder(data(dir)).settings(settings).runtime(Arc::new(planner));
     let cortex = builder.open().await.unwrap();
     let project = cortex.as_user().call(add(dir, "web")).await.unwrap().project.project_id;
     let args = json!({ "project_id": project, "goal": "Think." });

@@ -96,7 +96,7 @@ static HEADERS: LazyLock<Regex> = LazyLock::new(|| {
 /// Cookies of a request or an answer, up to the end of the line.
 static COOKIES: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
-        "(?i-u:\\b(?:set-)?cookie)\\\\?[\"']?[ \t]{0,4}:[ \t]{0,4}\\\\?[\"']?([^ \t\r\n\"'=;]{1,64}=[^\r\n\"'\\\\]{8,})",
+        "(?i-u:\\b(?:set-)?cookie)\\\\?[\"']?[ \t]{0,4}:[ \t]{0,4}\\\\?[\"']?([^ \t\r\n\"'=;\\\\\\[]{1,64}=[^\r\n\"'\\\\]{8,})",
     )
 });
 
