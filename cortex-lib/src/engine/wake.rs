@@ -81,8 +81,9 @@ pub(super) enum Done {
     Gathered(Result<Files>),
     /// Something that was owed to a worktree is done, or could not be.
     Workspace(Result<()>),
-    /// An integration is done, and this was changed in the worktree since its commit; or it could not be.
-    Squashed(Result<Vec<ChangedFile>>),
+    /// An integration is done, and this was changed in the worktree since its commit (none: that cannot be told); or
+    /// it could not be.
+    Squashed(Result<Option<Vec<ChangedFile>>>),
     /// A verification ended by itself.
     Verified(VerificationOutcome),
     /// It was ended before.

@@ -132,12 +132,21 @@ impl Engine {
             if let Err(error) = done {
                 return Done::Squashed(Err(error));
             }
-            let left = git.left_behind(&worktree_of(&workspace), &commit).await;
-            Done::Squashed(Ok(left.unwrap_or_else(|error| {
-                // Then its removal will not do anything to it either.
-                tracing::warn!(attempt = %workspace.attempt_id, code = %error.code(), "{}", error.message());
-                Vec::new()
-            })))
+            let left = match git.left_behind(&worktree_of(&workspace), &commit).await {
+                Ok(left) => Some(left),
+                // Its removal finds nothing, or proves the same and does nothing.
+                Err(error)
+                    if error.code() == Code::WorkspaceUnowned
+                        || !host.is_folder(&workspace.path) =>
+                {
+                    Some(Vec::new())
+                }
+                Err(error) => {
+                    tracing::warn!(attempt = %workspace.attempt_id, code = %error.code(), "a worktree stays, because it cannot be told what it holds: {}", error.message());
+                    None
+                }
+            };
+            Done::Squashed(Ok(left))
         }))
     }
 
@@ -219,11 +228,11 @@ impl Engine {
     pub(super) async fn squashed(
         &mut self,
         id: &AttemptId,
-        done: Result<Vec<ChangedFile>>,
+        done: Result<Option<Vec<ChangedFile>>>,
     ) -> Result<()> {
         let attempt = id.clone();
         match done {
-            Ok(left) => self.record(move |tx| tx.integration_done(&attempt, &left)).await,
+            Ok(left) => self.record(move |tx| tx.integration_done(&attempt, left.as_deref())).await,
             Err(error) if changed_nothing(error.code()) => {
                 let refused = self.record(move |tx| tx.integration_refused(&attempt, &error)).await;
                 // Whoever reads why may ask again before the engine looks at the rows: that is another job.

@@ -172,18 +172,18 @@ impl WriteTx<'_> {
     }
 
     /// Notes that a task's changes stand in the project's folder, staged, and what was changed in its worktree since
-    /// they were committed.
+    /// they were committed. None: that cannot be told, so the worktree stays as if something was.
     pub fn integration_done(
         &mut self,
         attempt: &AttemptId,
-        left_behind: &[ChangedFile],
+        left_behind: Option<&[ChangedFile]>,
     ) -> Result<()> {
         let Some((workspace, intent)) = self.intended(attempt)? else { return Ok(()) };
         let mut task = self.task(&workspace.task_id)?;
         let tried = self
             .attempt(attempt)?
             .ok_or_else(|| Error::new(Code::Defect, format!("there is no attempt {attempt}")))?;
-        let left = !left_behind.is_empty();
+        let left = left_behind.is_none_or(|files| !files.is_empty());
         self.step_workspace(workspace, WorkspaceInput::Integrated { left }, |workspace| {
             workspace.intent = None;
         })?;
@@ -200,7 +200,12 @@ impl WriteTx<'_> {
                 .into_iter()
                 .take(CHANGED_FILES_MAX)
                 .collect(),
-            left_behind: left_behind.iter().take(CHANGED_FILES_MAX).cloned().collect(),
+            left_behind: left_behind
+                .unwrap_or_default()
+                .iter()
+                .take(CHANGED_FILES_MAX)
+                .cloned()
+                .collect(),
         };
         let decision = Decision {
             decision: DecisionKind::Integrated,

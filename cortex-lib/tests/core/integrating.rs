@@ -288,6 +288,37 @@ fn an_integration_that_a_crash_cut_is_finished_by_the_next_life() {
     }
 }
 
+/// What was changed in a worktree is a person's. When git cannot tell whether something was, the worktree stays.
+#[test]
+fn a_worktree_stays_when_it_cannot_be_told_what_it_holds() {
+    let mut setup = verified();
+    let (project, id) = life(async {
+        let (bench, id) = completed(&setup).await;
+        setup.world.git_fate("squash", GitFate::HangAfter);
+        let asked = |asked: &Asked| matches!(asked, Asked::Git("squash", _));
+        let look = async || bench.world.asked().iter().any(asked).then_some(());
+        tokio::select! { biased;
+            answer = bench.cx.call(integrate(&id)) => panic!("{answer:?}"),
+            () = bench.until("the squash", look) => {}
+        }
+        setup.world.lose_core();
+        (bench.project.clone(), id)
+    });
+    setup.world.git_fate("squash", GitFate::Go);
+    let trouble = Error::new(Code::WorkspaceUnavailable, "git has no memory left");
+    setup.world.git_fate("left_behind", GitFate::Fail(trouble));
+    life(async {
+        let bench = setup.reopen(&project).await;
+        let worktree = worktree_of(&bench.task(&id).await).to_owned();
+        setup.world.write_file(worktree.join("later.txt"), "later");
+        let look = async || bench.task(&id).await.integration;
+        bench.until("the integration", look).await;
+        pass(secs(3600)).await;
+        assert_eq!(staged(&setup), ["x.txt"]);
+        assert_eq!(setup.world.files(&worktree)["later.txt"], "later");
+    });
+}
+
 /// How far it came is not known, so it is finished and not forgotten.
 #[test]
 fn an_integration_that_git_cannot_finish_is_told_and_goes_on_with_the_next_life() {
