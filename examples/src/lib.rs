@@ -60,7 +60,7 @@ impl Runtime for Shout {
     async fn open(&self, _: SessionSpec) -> Result<Opened> {
         let (sender, events) = mpsc::channel(8);
         let session = Arc::new(ShoutSession { events: sender });
-        Ok(Opened { session, events, facts: SessionFacts::default() })
+        Ok(Opened { session, events, facts: SessionFacts::default(), terminal: None })
     }
 }
 

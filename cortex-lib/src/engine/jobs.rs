@@ -164,12 +164,14 @@ impl Engine {
             session_id: id.clone(),
             agent_id: Some(agent.id),
             role: agent.role,
+            interaction: agent.interaction,
             cwd: attempt.map_or(project.root, |attempt| attempt.workspace.path),
             scratch: self.core.host().make_scratch(id)?,
             model: agent.model,
             instructions: agent.instructions,
             resume: agent.native_session_id.filter(|_| resumes),
             read_only: false,
+            trusted: false,
             mcp: None,
         };
         Ok(Box::pin(async move {

@@ -18,7 +18,7 @@ use super::core::{Core, CoreState};
 use super::incoming::{self, Incoming};
 use super::run::pause;
 use super::shutdown::close_within;
-use crate::domain::agent::Role;
+use crate::domain::agent::{Interaction, Role};
 use crate::domain::capability::Capability;
 use crate::domain::text::reason;
 use crate::error::{Code, Error, Result};
@@ -158,7 +158,8 @@ impl PlanTurn {
     /// Opens the session, runs the turn and closes the session, whatever happens.
     async fn in_session(&self, scratch: PathBuf) -> Result<PlanAnswer> {
         let mut over = pin!(self.over());
-        let Opened { session, events, facts } = self.open(scratch, over.as_mut()).await?;
+        let Opened { session, events, facts, terminal: _ } =
+            self.open(scratch, over.as_mut()).await?;
         let talk = AssertUnwindSafe(self.converse(&session, events)).catch_unwind();
         let (text, polite) = tokio::select! { biased;
             why = over.as_mut() => (Err(why), false),
@@ -204,12 +205,14 @@ impl PlanTurn {
             session_id: self.row.id.clone(),
             agent_id: None,
             role: Role::Worker,
+            interaction: Interaction::Structured,
             cwd: self.root.clone(),
             scratch,
             model: None,
             instructions: None,
             resume: None,
             read_only: true,
+            trusted: false,
             // It gets no credential of Cortex: what it reads could make it misuse one.
             mcp: None,
         };

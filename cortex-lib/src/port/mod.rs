@@ -6,6 +6,7 @@ mod runtime;
 #[cfg(feature = "testing")]
 mod scripted;
 mod session;
+mod terminal;
 mod verify;
 mod workspace;
 
@@ -18,8 +19,9 @@ pub use scripted::{
     Asked, GitFate, Opening, Script, ScriptedHost, ScriptedRuntime, ScriptedWorld, Verdict,
 };
 pub use session::{
-    OutputKind, Session, SessionEvent, SessionFacts, ToolAnswer, ToolRequest, Turn, TurnEnd,
-    TurnFailure, TurnOutcome,
+    Choice, OutputKind, Question, Session, SessionEvent, SessionFacts, Steered, ToolAnswer,
+    ToolRequest, Turn, TurnEnd, TurnFailure, TurnOutcome,
 };
+pub use terminal::{Attached, Terminal, TerminalSize};
 pub use verify::{VerificationOutcome, VerificationRequest, Verifier};
 pub use workspace::{Change, ChangedFile, Git, Kept, Squash, Worktree};

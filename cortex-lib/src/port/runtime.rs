@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use super::session::{Session, SessionEvent, SessionFacts};
-use crate::domain::agent::Role;
+use super::terminal::Terminal;
+use crate::domain::agent::{Interaction, Role};
 use crate::domain::capability::Capability;
 use crate::error::Result;
 use crate::ids::{AgentId, RuntimeId, SessionId};
@@ -111,6 +112,8 @@ pub struct SessionSpec {
     pub agent_id: Option<AgentId>,
     /// What the agent may be.
     pub role: Role,
+    /// Turns that the core sends, or a terminal that a person works at.
+    pub interaction: Interaction,
     /// The folder it works in. Absolute; it existed a moment ago.
     pub cwd: PathBuf,
     /// A folder of its own for files that the driver needs; it exists, is empty, is only for this user,
@@ -126,6 +129,9 @@ pub struct SessionSpec {
     /// tool that writes, runs something or reaches the network, no agents below it. Its conversation is not kept.
     /// Only asked of a runtime with [`Capability::ReadOnlyTurn`].
     pub read_only: bool,
+    /// Whether what the folder brings for the runtime counts: its settings, hooks and MCP servers. A person said so
+    /// for the project. Otherwise nothing of it may run or be obeyed.
+    pub trusted: bool,
     /// The endpoint of this core and the session's own credential.
     pub mcp: Option<McpAccess>,
 }
@@ -148,4 +154,6 @@ pub struct Opened {
     pub events: mpsc::Receiver<SessionEvent>,
     /// What is known about it.
     pub facts: SessionFacts,
+    /// Its terminal; for a session in terminal mode, and only then.
+    pub terminal: Option<Arc<dyn Terminal>>,
 }

@@ -1,5 +1,6 @@
 //! A session: a live conversation with one agent, made of turns.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 use crate::domain::attempt::Cause;
 use crate::domain::usage::Usage;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::ids::{AttemptId, TurnId};
 use crate::time::Timestamp;
 
@@ -27,6 +28,17 @@ pub trait Session: Debug + Send + Sync {
     ///
     /// `runtime.session_ended`, `runtime.protocol_error`, `runtime.start_failed`. The turn did not start.
     async fn send(&self, turn: Turn) -> Result<()>;
+
+    /// Gives the turn that runs more to go on. Only asked of a runtime with
+    /// [`InteractiveInput`](crate::domain::capability::Capability::InteractiveInput).
+    ///
+    /// # Errors
+    ///
+    /// `runtime.session_ended`, `runtime.protocol_error`, `runtime.capability_missing`.
+    async fn steer(&self, turn: &TurnId, text: String) -> Result<Steered> {
+        drop((turn, text));
+        Err(Error::new(Code::RuntimeCapabilityMissing, "this runtime takes no input during a turn"))
+    }
 
     /// Asks the runtime to end this turn; the session lives on. It returns once the runtime was asked; the
     /// turn still ends by [`SessionEvent::TurnEnded`]. A turn that is over is not an error.
@@ -72,6 +84,15 @@ pub struct Turn {
     pub attempt_id: Option<AttemptId>,
     /// What to do, in words.
     pub instruction: String,
+}
+
+/// What became of more input for a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steered {
+    /// The turn will hear it.
+    Taken,
+    /// The turn was over: it will not.
+    TurnOver,
 }
 
 /// Something that happened in a session.
@@ -137,6 +158,36 @@ pub struct ToolRequest {
     pub summary: String,
     /// Its arguments.
     pub input: Value,
+    /// What the agent asks its user by this, instead of asking for leave: a person answers each. Empty for a tool.
+    pub questions: Vec<Question>,
+}
+
+/// A question of an agent to its user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub struct Question {
+    /// Its name among the questions of one request.
+    pub id: String,
+    /// What is asked.
+    pub text: String,
+    /// The answers that are offered.
+    pub choices: Vec<Choice>,
+    /// More than one of them may be given.
+    pub multiple: bool,
+    /// Other words than those offered may be given.
+    pub free_text: bool,
+}
+
+/// An answer that a question offers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub struct Choice {
+    /// What is answered by it.
+    pub label: String,
+    /// What it means, when that is told.
+    pub description: Option<String>,
 }
 
 /// The answer to a tool request.
@@ -149,6 +200,8 @@ pub enum ToolAnswer {
         /// Why, in one sentence.
         reason: String,
     },
+    /// What a person answered, by the id of the question. Only for a request with questions.
+    Answers(BTreeMap<String, Vec<String>>),
 }
 
 /// The end of a turn.

@@ -82,6 +82,7 @@ async fn a_late_tool_request_of_attempt_1_while_attempt_2_runs_is_denied_and_cha
         tool: "Bash".to_owned(),
         summary: "rm".to_owned(),
         input: json!({}),
+        questions: Vec::new(),
     });
     changes_nothing(&bench, &agent, &id, late).await;
     let asked = bench.world.asked();

@@ -53,6 +53,7 @@ fn asks() -> SessionEvent {
         tool: "Bash".to_owned(),
         summary: all(),
         input: json!({ "command": all(), "env": { "password": "swordfish" } }),
+        questions: Vec::new(),
     })
 }
 

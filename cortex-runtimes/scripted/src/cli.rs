@@ -16,6 +16,9 @@ const PACKAGE: &str = include_str!("../cli/package.json");
 const LOCK: &str = include_str!("../cli/package-lock.json");
 const NPMRC: &str = include_str!("../cli/.npmrc");
 const CLAUDE_CODE: &str = "@anthropic-ai/claude-code";
+const CODEX: &str = "@openai/codex";
+/// The package of one platform: the one that chooses between them needs all of them to be there.
+const OPENCODE: &str = "opencode-linux-x64-baseline";
 
 /// A pinned CLI could not be made available.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,16 +41,34 @@ impl Error for MissingCli {}
 /// ask at once. Inside [`offline::enter`](crate::offline::enter) there is no registry, so ask before that.
 pub fn claude_code() -> Result<PathBuf, MissingCli> {
     static FOUND: OnceLock<Result<PathBuf, MissingCli>> = OnceLock::new();
-    let find = || {
-        let find = |root: &Path| claude_code_in(root);
-        provide(find).map_err(|why| MissingCli { cli: CLAUDE_CODE, why })
-    };
-    FOUND.get_or_init(find).clone()
+    FOUND.get_or_init(|| pinned(CLAUDE_CODE, claude_code_in)).clone()
+}
+
+/// The native executable of the pinned Codex, as [`claude_code`].
+pub fn codex() -> Result<PathBuf, MissingCli> {
+    static FOUND: OnceLock<Result<PathBuf, MissingCli>> = OnceLock::new();
+    FOUND.get_or_init(|| pinned(CODEX, codex_in)).clone()
+}
+
+/// The native executable of the pinned OpenCode, as [`claude_code`].
+pub fn opencode() -> Result<PathBuf, MissingCli> {
+    static FOUND: OnceLock<Result<PathBuf, MissingCli>> = OnceLock::new();
+    FOUND.get_or_init(|| pinned(OPENCODE, opencode_in)).clone()
 }
 
 /// The pinned version of Claude Code.
 pub fn claude_code_version() -> String {
     version(CLAUDE_CODE)
+}
+
+/// The pinned version of Codex.
+pub fn codex_version() -> String {
+    version(CODEX)
+}
+
+/// The pinned version of OpenCode.
+pub fn opencode_version() -> String {
+    version(OPENCODE)
 }
 
 /// Says loudly that a test is skipped for want of a program and returns nothing, or hands on the program.
@@ -72,26 +93,54 @@ pub fn require(found: Result<PathBuf, impl fmt::Display>) -> Option<PathBuf> {
 
 fn version(package: &str) -> String {
     let pins: serde_json::Value = serde_json::from_str(PACKAGE).unwrap_or_default();
-    let pin = pins.get("dependencies").and_then(|all| all.get(package));
+    let pin = ["dependencies", "optionalDependencies"]
+        .into_iter()
+        .find_map(|kind| pins.get(kind).and_then(|all| all.get(package)));
     pin.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// npm chooses between the packages of one platform by the machine's C library, so both count.
 fn claude_code_in(root: &Path) -> Option<PathBuf> {
-    let system = if cfg!(windows) {
-        "win32"
-    } else if cfg!(target_os = "macos") {
-        "darwin"
-    } else {
-        "linux"
-    };
-    let machine = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
+    let system = if cfg!(windows) { "win32" } else { platform_system() };
     let file = if cfg!(windows) { "claude.exe" } else { "claude" };
+    let machine = platform_machine();
     ["", "-musl"]
         .iter()
         .map(|libc| format!("node_modules/{CLAUDE_CODE}-{system}-{machine}{libc}/{file}"))
         .map(|path| root.join(path))
         .find(|path| path.is_file())
+}
+
+/// The program itself, not the script around it, which would stay as its parent.
+fn codex_in(root: &Path) -> Option<PathBuf> {
+    let system = if cfg!(windows) { "win32" } else { platform_system() };
+    let file = if cfg!(windows) { "bin/codex.exe" } else { "bin/codex" };
+    let vendor = root.join(format!("node_modules/{CODEX}-{system}-{}/vendor", platform_machine()));
+    let triples = fs_err::read_dir(vendor).ok()?;
+    triples
+        .filter_map(Result::ok)
+        .map(|triple| triple.path().join(file))
+        .find(|path| path.is_file())
+}
+
+fn opencode_in(root: &Path) -> Option<PathBuf> {
+    let path = root.join(format!("node_modules/{OPENCODE}/bin/opencode"));
+    path.is_file().then_some(path)
+}
+
+fn platform_system() -> &'static str {
+    if cfg!(target_os = "macos") { "darwin" } else { "linux" }
+}
+
+fn platform_machine() -> &'static str {
+    if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" }
+}
+
+fn pinned(
+    cli: &'static str,
+    find: impl Fn(&Path) -> Option<PathBuf>,
+) -> Result<PathBuf, MissingCli> {
+    provide(find).map_err(|why| MissingCli { cli, why })
 }
 
 /// Finds a CLI in the installed folder, and installs that first when it is not there.
@@ -114,8 +163,10 @@ mod tests {
     #[test]
     fn the_lock_file_pins_what_the_package_file_asks_for() {
         let lock: serde_json::Value = serde_json::from_str(LOCK).unwrap();
-        let pinned = &lock["packages"][format!("node_modules/{CLAUDE_CODE}")]["version"];
-        assert_eq!(pinned.as_str(), Some(claude_code_version().as_str()));
+        for package in [CLAUDE_CODE, CODEX, OPENCODE] {
+            let pinned = &lock["packages"][format!("node_modules/{package}")]["version"];
+            assert_eq!(pinned.as_str(), Some(version(package).as_str()));
+        }
     }
 
     #[test]

@@ -262,6 +262,7 @@ fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use cortex_lib::domain::agent::Interaction;
     use cortex_lib::ids::{AgentId, SessionId};
     use cortex_lib::secret::Secret;
 
@@ -272,12 +273,14 @@ mod tests {
             session_id: SessionId::new("s1"),
             agent_id: Some(AgentId::new("a1")),
             role: Role::Worker,
+            interaction: Interaction::Structured,
             cwd: "/p".into(),
             scratch: scratch.to_owned(),
             model: None,
             instructions: None,
             resume: None,
             read_only: false,
+            trusted: false,
             mcp: None,
         }
     }

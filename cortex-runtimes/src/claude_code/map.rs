@@ -153,6 +153,8 @@ impl Conversation {
         Some(match answer {
             ToolAnswer::Allow => super::wire::allow(request_id, &input),
             ToolAnswer::Deny { reason } => deny(request_id, reason, false),
+            // No question is passed on yet, so none is answered.
+            ToolAnswer::Answers(_) => deny(request_id, "Nobody was asked.", false),
         })
     }
 
@@ -413,6 +415,7 @@ impl Conversation {
             summary: summary(&tool_name, &input),
             tool: tool_name,
             input: input.clone(),
+            questions: Vec::new(),
         })));
         self.requests.insert(request_id, input);
         steps

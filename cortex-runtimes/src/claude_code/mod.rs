@@ -128,7 +128,7 @@ impl Runtime for ClaudeCode {
                     version,
                     model,
                 };
-                Ok(Opened { session: Arc::new(session), events, facts })
+                Ok(Opened { session: Arc::new(session), events, facts, terminal: None })
             }
             Err(error) => {
                 cortex_lib::port::Session::close(&session, Duration::ZERO).await;

@@ -125,7 +125,12 @@ impl Runtime for CommandRuntime {
         }
         let (sender, events) = mpsc::channel(limits::SESSION_QUEUE_MAX);
         let session = CommandSession::open(Arc::clone(&self.config), spec, sender)?;
-        Ok(Opened { session: Arc::new(session), events, facts: SessionFacts::default() })
+        Ok(Opened {
+            session: Arc::new(session),
+            events,
+            facts: SessionFacts::default(),
+            terminal: None,
+        })
     }
 }
 

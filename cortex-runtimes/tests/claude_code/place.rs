@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cortex_lib::domain::agent::Role;
+use cortex_lib::domain::agent::{Interaction, Role};
 use cortex_lib::env::{Env, SystemEnv};
 use cortex_lib::error::Result;
 use cortex_lib::ids::{AgentId, AttemptId, SessionId, TurnId};
@@ -97,12 +97,14 @@ impl Place {
             session_id: self.marker.clone(),
             agent_id: Some(AgentId::new("agent")),
             role: Role::Worker,
+            interaction: Interaction::Structured,
             cwd: self.home.project(),
             scratch,
             model: None,
             instructions: None,
             resume: None,
             read_only: false,
+            trusted: false,
             mcp: None,
         };
         change(&mut spec);

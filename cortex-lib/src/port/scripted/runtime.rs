@@ -174,6 +174,6 @@ impl Runtime for ScriptedRuntime {
             version: self.health.version.clone(),
             model,
         };
-        Ok(Opened { session: session as Arc<dyn Session>, events, facts })
+        Ok(Opened { session: session as Arc<dyn Session>, events, facts, terminal: None })
     }
 }

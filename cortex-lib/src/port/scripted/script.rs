@@ -107,7 +107,14 @@ impl Script {
         let tool = tool.into();
         let request_id = format!("ask-{}", self.steps.len());
         let summary = format!("use {tool}");
-        self.then(Step::Ask(ToolRequest { request_id, turn_id: None, tool, summary, input }))
+        self.then(Step::Ask(ToolRequest {
+            request_id,
+            turn_id: None,
+            tool,
+            summary,
+            input,
+            questions: Vec::new(),
+        }))
     }
 
     /// Writes a file of the folder that the session works in.

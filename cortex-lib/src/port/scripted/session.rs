@@ -164,6 +164,7 @@ impl ScriptedSession {
                     let text = match answer.await {
                         Some(ToolAnswer::Allow) => "allowed".to_owned(),
                         Some(ToolAnswer::Deny { reason }) => reason,
+                        Some(ToolAnswer::Answers(answers)) => format!("{answers:?}"),
                         None => return,
                     };
                     SessionEvent::Output {

@@ -199,6 +199,7 @@ fn gibberish() -> Vec<SessionEvent> {
         tool: "\u{1b}[2J".to_owned(),
         summary: "x".repeat(10_000),
         input: json!([{ "a": null }]),
+        questions: Vec::new(),
     };
     vec![
         SessionEvent::Active,
