@@ -160,6 +160,8 @@ pub struct ToolRequest {
     pub input: Value,
     /// What the agent asks its user by this, instead of asking for leave: a person answers each. Empty for a tool.
     pub questions: Vec<Question>,
+    /// The tool of Cortex that this is, when it is one: the endpoint decides who may call it.
+    pub of_cortex: Option<String>,
 }
 
 /// A question of an agent to its user.

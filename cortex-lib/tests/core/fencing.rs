@@ -83,6 +83,7 @@ async fn a_late_tool_request_of_attempt_1_while_attempt_2_runs_is_denied_and_cha
         summary: "rm".to_owned(),
         input: json!({}),
         questions: Vec::new(),
+        of_cortex: None,
     });
     changes_nothing(&bench, &agent, &id, late).await;
     let asked = bench.world.asked();

@@ -54,6 +54,7 @@ fn asks() -> SessionEvent {
         summary: all(),
         input: json!({ "command": all(), "env": { "password": "swordfish" } }),
         questions: Vec::new(),
+        of_cortex: None,
     })
 }
 

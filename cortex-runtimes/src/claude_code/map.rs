@@ -416,6 +416,7 @@ impl Conversation {
             tool: tool_name,
             input: input.clone(),
             questions: Vec::new(),
+            of_cortex: None,
         })));
         self.requests.insert(request_id, input);
         steps

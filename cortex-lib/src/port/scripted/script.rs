@@ -114,6 +114,7 @@ impl Script {
             summary,
             input,
             questions: Vec::new(),
+            of_cortex: None,
         }))
     }
 

@@ -200,6 +200,7 @@ fn gibberish() -> Vec<SessionEvent> {
         summary: "x".repeat(10_000),
         input: json!([{ "a": null }]),
         questions: Vec::new(),
+        of_cortex: None,
     };
     vec![
         SessionEvent::Active,
