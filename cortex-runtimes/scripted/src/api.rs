@@ -1,10 +1,13 @@
 //! What the server asks of a model API, and which module answers. A further API is a variant here
 //! and a file beside `anthropic.rs`; scripts and records stay as they are.
 
+use std::collections::BTreeMap;
+
 use hyper::Method;
 use serde_json::Value;
 
 use crate::anthropic;
+use crate::chat;
 use crate::record::Request;
 use crate::script::Answer;
 
@@ -13,11 +16,14 @@ use crate::script::Answer;
 pub(crate) enum Api {
     /// Anthropic's Messages API.
     Anthropic,
+    /// The chat completions API.
+    ChatCompletions,
 }
 
 /// One server-sent event.
 #[derive(Debug, Clone)]
 pub(crate) struct Event {
+    /// Its name; empty where the API gives none.
     pub(crate) kind: String,
     pub(crate) data: String,
 }
@@ -27,6 +33,7 @@ impl Api {
     pub(crate) fn asks(self, method: &Method, path: &str) -> bool {
         match self {
             Self::Anthropic => method == Method::POST && path == anthropic::PATH,
+            Self::ChatCompletions => method == Method::POST && path == chat::PATH,
         }
     }
 
@@ -34,6 +41,15 @@ impl Api {
     pub(crate) fn read(self, body: Value) -> Request {
         match self {
             Self::Anthropic => anthropic::read(body),
+            Self::ChatCompletions => chat::read(body),
+        }
+    }
+
+    /// The conversation that a request belongs to, where its headers name it.
+    pub(crate) fn conversation(self, headers: &BTreeMap<String, String>) -> Option<String> {
+        match self {
+            Self::Anthropic => None,
+            Self::ChatCompletions => chat::conversation(headers),
         }
     }
 
@@ -41,6 +57,7 @@ impl Api {
     pub(crate) fn events(self, request: &Request, answer: &Answer, number: usize) -> Vec<Event> {
         match self {
             Self::Anthropic => anthropic::events(request, answer, number),
+            Self::ChatCompletions => chat::events(request, answer, number),
         }
     }
 
@@ -48,6 +65,7 @@ impl Api {
     pub(crate) fn message(self, request: &Request, answer: &Answer, number: usize) -> Value {
         match self {
             Self::Anthropic => anthropic::message(request, answer, number),
+            Self::ChatCompletions => chat::message(request, answer, number),
         }
     }
 
@@ -55,6 +73,7 @@ impl Api {
     pub(crate) fn error(self, kind: &str, message: &str, number: usize) -> Value {
         match self {
             Self::Anthropic => anthropic::error(kind, message, number),
+            Self::ChatCompletions => chat::error(kind, message),
         }
     }
 
@@ -62,6 +81,7 @@ impl Api {
     pub(crate) fn kind_of(self, status: u16) -> &'static str {
         match self {
             Self::Anthropic => anthropic::kind_of(status),
+            Self::ChatCompletions => chat::kind_of(status),
         }
     }
 }
