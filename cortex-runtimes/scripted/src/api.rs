@@ -1,10 +1,13 @@
 //! What the server asks of a model API, and which module answers. A further API is a variant here
 //! and a file beside `anthropic.rs`; scripts and records stay as they are.
 
+use std::collections::BTreeMap;
+
 use hyper::Method;
 use serde_json::Value;
 
 use crate::anthropic;
+use crate::chat;
 use crate::record::Request;
 use crate::responses;
 use crate::script::{Answer, Quota};
@@ -16,11 +19,14 @@ pub(crate) enum Api {
     Anthropic,
     /// `OpenAI`'s Responses API.
     Responses,
+    /// The chat completions API.
+    ChatCompletions,
 }
 
 /// One server-sent event.
 #[derive(Debug, Clone)]
 pub(crate) struct Event {
+    /// Its name; empty where the API gives none.
     pub(crate) kind: String,
     pub(crate) data: String,
 }
@@ -31,6 +37,7 @@ impl Api {
         match self {
             Self::Anthropic => method == Method::POST && path == anthropic::PATH,
             Self::Responses => method == Method::POST && path == responses::PATH,
+            Self::ChatCompletions => method == Method::POST && path == chat::PATH,
         }
     }
 
@@ -39,6 +46,15 @@ impl Api {
         match self {
             Self::Anthropic => anthropic::read(body),
             Self::Responses => responses::read(body),
+            Self::ChatCompletions => chat::read(body),
+        }
+    }
+
+    /// The conversation that a request belongs to, where its headers name it.
+    pub(crate) fn conversation(self, headers: &BTreeMap<String, String>) -> Option<String> {
+        match self {
+            Self::Anthropic | Self::Responses => None,
+            Self::ChatCompletions => chat::conversation(headers),
         }
     }
 
@@ -47,6 +63,7 @@ impl Api {
         match self {
             Self::Anthropic => anthropic::events(request, answer, number),
             Self::Responses => responses::events(request, answer, number),
+            Self::ChatCompletions => chat::events(request, answer, number),
         }
     }
 
@@ -55,6 +72,7 @@ impl Api {
         match self {
             Self::Anthropic => anthropic::message(request, answer, number),
             Self::Responses => responses::message(request, answer, number),
+            Self::ChatCompletions => chat::message(request, answer, number),
         }
     }
 
@@ -63,14 +81,15 @@ impl Api {
         match self {
             Self::Anthropic => anthropic::error(kind, message, number),
             Self::Responses => responses::error(kind, message),
+            Self::ChatCompletions => chat::error(kind, message),
         }
     }
 
     /// An error in the middle of a stream.
     pub(crate) fn broken(self, kind: &str, message: &str, number: usize) -> Event {
         match self {
-            Self::Anthropic => {
-                let data = anthropic::error(kind, message, number).to_string();
+            Self::Anthropic | Self::ChatCompletions => {
+                let data = self.error(kind, message, number).to_string();
                 Event { kind: "error".to_owned(), data }
             }
             Self::Responses => responses::broken(kind, message, number),
@@ -81,7 +100,9 @@ impl Api {
     pub(crate) fn used_up(self, quota: &Quota, message: &str, number: usize) -> Value {
         match self {
             Self::Responses => responses::used_up(quota, message),
-            Self::Anthropic => self.error(self.kind_of(429), message, number),
+            Self::Anthropic | Self::ChatCompletions => {
+                self.error(self.kind_of(429), message, number)
+            }
         }
     }
 
@@ -90,6 +111,7 @@ impl Api {
         match self {
             Self::Responses => responses::quota_headers(quota),
             Self::Anthropic => anthropic::quota_headers(quota),
+            Self::ChatCompletions => Vec::new(),
         }
     }
 
@@ -98,6 +120,7 @@ impl Api {
         match self {
             Self::Anthropic => anthropic::kind_of(status),
             Self::Responses => responses::kind_of(status),
+            Self::ChatCompletions => chat::kind_of(status),
         }
     }
 }

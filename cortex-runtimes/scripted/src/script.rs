@@ -144,6 +144,8 @@ pub struct Usage {
     pub cache_creation_input_tokens: u64,
     /// Tokens read from the cache.
     pub cache_read_input_tokens: u64,
+    /// Tokens of thinking, beside those written; for the APIs that tell them apart.
+    pub reasoning_tokens: u64,
 }
 
 impl Default for Usage {
@@ -153,6 +155,7 @@ impl Default for Usage {
             output_tokens: 7,
             cache_creation_input_tokens: 0,
             cache_read_input_tokens: 0,
+            reasoning_tokens: 0,
         }
     }
 }
