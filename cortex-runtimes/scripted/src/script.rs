@@ -41,6 +41,12 @@ pub struct When {
     /// A tool result since the model last spoke contains this; empty text fits any result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_result: Option<String>,
+    /// Of all that the rules of this script name here, the user said this last; texts that no rule names do not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub during: Option<String>,
+    /// So many tool results came since the user said what `during` names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub results: Option<usize>,
     /// Any text of the conversation, the system text included, contains this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub any_text: Option<String>,
@@ -76,7 +82,7 @@ pub enum Times {
 pub struct Take {
     /// The name used in the answer.
     pub name: String,
-    /// The text right before the word; its last place in the newest text counts.
+    /// The text right before the word; its last place in the newest text counts, the system text last of all.
     pub after: String,
     /// The text right after it.
     pub until: String,
@@ -265,6 +271,12 @@ impl When {
     #[must_use]
     pub fn tool_result(text: impl Into<String>) -> Self {
         Self { tool_result: Some(text.into()), ..Self::default() }
+    }
+
+    /// Fits from when the user said `text` until the next such text, once so many tool results came since.
+    #[must_use]
+    pub fn during(text: impl Into<String>, results: usize) -> Self {
+        Self { during: Some(text.into()), results: Some(results), ..Self::default() }
     }
 
     /// Also asks that some text of the conversation contains `text`.
