@@ -105,8 +105,16 @@ events! {
     MessageAcked = "message.acked", Person;
     /// A message of the bus left its inbox unread.
     MessageExpired = "message.expired", Person;
+    /// A tool request waits for a person.
+    ApprovalRequested = "approval.requested", Person;
     /// A tool request was allowed or denied.
     ApprovalDecided = "approval.decided", Person;
+    /// A tool request ended undecided, with its turn or its session.
+    ApprovalCancelled = "approval.cancelled", Person;
+    /// A tool request ended undecided, because the core that held it went down.
+    ApprovalExpired = "approval.expired", Person;
+    /// The rules of a project about tool requests changed.
+    RulesChanged = "rules.changed", Person;
     /// The core is ready.
     CoreStarted = "core.started", Person;
     /// The core stopped in order.

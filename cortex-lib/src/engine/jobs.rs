@@ -104,10 +104,11 @@ impl Engine {
                 }
                 self.interrupt(&turn.session_id, turn.id)?
             }
+            Job::Answer(id) => self.answer(id)?,
         })
     }
 
-    fn session(&self, id: &SessionId) -> Result<Arc<dyn Session>> {
+    pub(super) fn session(&self, id: &SessionId) -> Result<Arc<dyn Session>> {
         self.live.get(id).map(|live| Arc::clone(&live.session)).ok_or_else(gone)
     }
 
@@ -233,6 +234,7 @@ impl Engine {
             }
             (Job::InterruptTurn(id), Done::NeverSent) => self.never_sent(id).await,
             (Job::InterruptDirect(id), Done::NeverSent) => self.direct_never_sent(id).await,
+            (Job::Answer(id), Done::Answered(answered)) => self.answered(id, answered).await,
             (Job::Prepare(id), Done::Prepared(prepared)) => self.prepared(id, prepared).await,
             (Job::Gather(id), Done::Gathered(files)) => self.gathered(id, files).await,
             (Job::Save(id), Done::Workspace(done)) => {

@@ -16,6 +16,7 @@
 //! Reads use connections of their own and never wait for the writer.
 
 mod agent;
+mod approval;
 mod attempt;
 mod column;
 mod data_dir;
@@ -31,6 +32,7 @@ mod planner_session;
 mod project;
 mod proposal;
 mod reader;
+mod rule;
 mod session;
 mod task;
 #[cfg(test)]
@@ -72,6 +74,9 @@ macro_rules! for_tests {
 for_tests!(
     self::agent::Agent,
     self::agent::Why,
+    self::approval::Approval,
+    self::approval::ApprovalFilter,
+    self::approval::Verdict,
     self::attempt::Attempt,
     self::attempt::AttemptFailure,
     self::attempt::Files,
