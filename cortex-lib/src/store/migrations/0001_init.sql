@@ -42,6 +42,8 @@ CREATE TABLE project (
     root         TEXT NOT NULL,
     is_git       INTEGER NOT NULL CHECK (is_git IN (0, 1)),
     verification TEXT,
+    -- Whether what the folder brings for a runtime counts: settings, hooks, servers.
+    trusted      INTEGER NOT NULL CHECK (trusted IN (0, 1)),
     created_at   INTEGER NOT NULL,
     removed_at   INTEGER
 ) STRICT, WITHOUT ROWID;
