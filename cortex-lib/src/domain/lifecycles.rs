@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::machine::{Machine, walk};
-use super::{agent, attempt, message, objective, proposal, task, turn, workspace};
+use super::{agent, attempt, message, objective, proposal, steer, task, turn, workspace};
 
 /// A lifecycle as the page tells it.
 struct Page {
@@ -125,8 +125,8 @@ impl Page {
     }
 }
 
-fn pages() -> [Page; 8] {
-    [flow(), task(), attempt(), worktree(), agent(), turn(), proposal(), message()]
+fn pages() -> [Page; 9] {
+    [flow(), task(), attempt(), worktree(), agent(), turn(), steer(), proposal(), message()]
 }
 
 fn flow() -> Page {
@@ -212,6 +212,18 @@ fn turn() -> Page {
         states: ("TurnState", source),
         inputs: ("TurnInput", source),
         drawn: Drawn::of(&turn::TurnState::Sending, &turn::tests::inputs(), true, variant),
+    }
+}
+
+fn steer() -> Page {
+    let source = include_str!("steer.rs");
+    Page {
+        title: "Message for a turn that runs",
+        about: "More for a direct turn to go on, on a runtime that takes input meanwhile. It is delivered once: into that \
+                turn, or as a turn of its own when it came too late.",
+        states: ("SteerState", source),
+        inputs: ("SteerInput", source),
+        drawn: Drawn::of(&steer::SteerState::Sending, &steer::tests::inputs(), true, variant),
     }
 }
 

@@ -11,6 +11,7 @@ use super::core::{Core, CoreState};
 use super::jobs::close_unheard;
 use super::live::Live;
 use super::shutdown::Shutdown;
+use super::steering::owed_to_steers;
 use super::wake::{Job, Wake};
 use crate::domain::attempt::{AttemptDuty, AttemptInput, AttemptState, EndReason};
 use crate::domain::schedule;
@@ -304,7 +305,9 @@ impl Engine {
 
     fn may_begin(&self, job: &Job) -> bool {
         match job {
-            Job::Open(_) | Job::SendDirect(_) | Job::Prepare(_) => self.shutdown.is_none(),
+            Job::Open(_) | Job::SendDirect(_) | Job::Steer(..) | Job::Prepare(_) => {
+                self.shutdown.is_none()
+            }
             Job::Gather(_) | Job::Point(_) => self.shutdown.is_none() && !self.core.is_at_rest(),
             // Nothing else may be at work in a worktree that goes.
             Job::Save(id) | Job::Remove(id) => {
@@ -432,6 +435,7 @@ fn owed_jobs(tx: &ReadTx<'_>) -> Result<BTreeSet<Job>> {
         TurnDuty::Interrupt => Some(Job::InterruptDirect(turn.id)),
     });
     owed.extend(agents.chain(turns));
+    owed.extend(owed_to_steers(tx)?);
     Ok(owed)
 }
 

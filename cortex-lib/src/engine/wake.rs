@@ -6,7 +6,7 @@ use super::workspaces::Prepared;
 use crate::domain::workspace::ChangedFile;
 use crate::error::{Error, Result};
 use crate::ids::{AttemptId, SessionId, TurnId};
-use crate::port::{Opened, SessionEvent, VerificationOutcome};
+use crate::port::{Opened, SessionEvent, Steered, VerificationOutcome};
 use crate::store::Files;
 
 /// What the engine hears.
@@ -58,6 +58,8 @@ pub(super) enum Job {
     SendDirect(TurnId),
     /// Interrupt a direct turn.
     InterruptDirect(TurnId),
+    /// Hand a message to the direct turn that it is for. Both by their ids: it may be for another one later.
+    Steer(TurnId, TurnId),
 }
 
 /// What came of a job.
@@ -73,6 +75,8 @@ pub(super) enum Done {
     HeldBack,
     /// A session was asked to end a turn, or could not be.
     Interrupted(Result<()>),
+    /// A turn heard a message, was over, or could not be asked.
+    Steered(Result<Steered>),
     /// A turn that was to be interrupted had not even been sent.
     NeverSent,
     /// A workspace is ready, or could not be made so.
@@ -98,6 +102,7 @@ impl Done {
             Job::Close(_) => Self::Closed,
             Job::SendTurn(_) | Job::SendDirect(_) => Self::Sent(Err(error)),
             Job::InterruptTurn(_) | Job::InterruptDirect(_) => Self::Interrupted(Err(error)),
+            Job::Steer(..) => Self::Steered(Err(error)),
             Job::Prepare(_) => Self::Prepared(Err(error)),
             Job::Gather(_) => Self::Gathered(Err(error)),
             Job::Save(_) | Job::Point(_) | Job::Remove(_) => Self::Workspace(Err(error)),

@@ -167,6 +167,7 @@ impl WriteTx<'_> {
             end => end,
         };
         self.end_session(id)?;
+        self.cut_steers(id)?;
         let attempts: Vec<_> =
             self.live_attempts()?.into_iter().filter(|attempt| attempt.session_id == *id).collect();
         let turns: Vec<_> =

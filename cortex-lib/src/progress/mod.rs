@@ -15,6 +15,7 @@ mod projects;
 mod proposals;
 mod reassignments;
 mod recovery;
+mod steers;
 mod tasks;
 mod turns;
 mod workspaces;

@@ -32,6 +32,7 @@ mod project;
 mod proposal;
 mod reader;
 mod session;
+mod steer;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -85,6 +86,7 @@ for_tests!(
     self::planner_session::PlannerSession,
     self::project::Project,
     self::proposal::Proposal,
+    self::steer::Steer,
     self::task::HoldRow,
     self::task::Task,
     self::timer::Timer,
