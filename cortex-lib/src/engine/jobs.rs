@@ -97,6 +97,7 @@ impl Engine {
                     )
                 })
             }
+            Job::Steer(id, turn) => self.steer(id, turn)?,
             Job::InterruptDirect(id) => {
                 let turn = self.core.store().read(|tx| tx.direct_turn(id))?.ok_or_else(gone)?;
                 if self.was_never_sent(&turn.session_id, &turn.id) {
@@ -250,6 +251,7 @@ impl Engine {
             (Job::Verify(id), Done::Verified(outcome)) => self.verified(id, outcome).await,
             (Job::Verify(id), Done::Cancelled) => self.verification_ended(id).await,
             (Job::SendDirect(id), Done::Sent(sent)) => self.direct_sent(id, sent).await,
+            (Job::Steer(id, _), Done::Steered(steered)) => self.steered(id, steered).await,
             // The turn's own end tells the rest; a session that is gone tells itself.
             (_, _) => Ok(()),
         };

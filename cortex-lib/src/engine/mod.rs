@@ -21,6 +21,7 @@ mod plan_turn;
 mod run;
 mod sessions;
 mod shutdown;
+mod steering;
 mod supervisor;
 mod verify;
 mod wake;
