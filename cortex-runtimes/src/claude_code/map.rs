@@ -127,6 +127,16 @@ impl Conversation {
         self.turn.as_ref().map(|turn| &turn.id)
     }
 
+    /// The CLI's name of the conversation.
+    pub(super) fn native(&self) -> &str {
+        &self.native
+    }
+
+    /// How many lines were not understood.
+    pub(super) fn odd(&self) -> u64 {
+        self.odd
+    }
+
     /// Whether a turn runs that nobody asked for.
     pub(super) fn is_stray(&self) -> bool {
         self.stray
