@@ -6,7 +6,9 @@
 struct Readme;
 
 mod claude_code;
+mod codex;
 mod command;
 
 pub use claude_code::{ClaudeCode, ClaudeCodeConfig};
+pub use codex::{Codex, CodexConfig, ProcessUse, Sandbox};
 pub use command::{CommandConfig, CommandRuntime};
