@@ -16,6 +16,8 @@ mod planner;
 #[cfg(target_os = "linux")]
 mod sessions;
 #[cfg(target_os = "linux")]
+mod terminal;
+#[cfg(target_os = "linux")]
 mod tools;
 #[cfg(target_os = "linux")]
 mod turns;
@@ -38,5 +40,7 @@ fn main() -> ExitCode {
     if let Some(ended) = offline::enter() {
         return ended;
     }
-    suite::run(&[sessions::all(), turns::all(), tools::all(), planner::all()].concat())
+    suite::run(
+        &[terminal::all(), sessions::all(), turns::all(), tools::all(), planner::all()].concat(),
+    )
 }
