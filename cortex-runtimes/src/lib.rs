@@ -8,6 +8,8 @@ struct Readme;
 mod claude_code;
 mod codex;
 mod command;
+#[cfg(feature = "terminal")]
+pub mod terminal;
 
 pub use claude_code::{ClaudeCode, ClaudeCodeConfig};
 pub use codex::{Codex, CodexConfig, ProcessUse, Sandbox};

@@ -18,6 +18,8 @@ mod questions;
 #[cfg(target_os = "linux")]
 mod sessions;
 #[cfg(target_os = "linux")]
+mod terminal;
+#[cfg(target_os = "linux")]
 mod tools;
 #[cfg(target_os = "linux")]
 mod trust;
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
             questions::all(),
             trust::all(),
             planner::all(),
+            terminal::all(),
         ]
         .concat(),
     )
