@@ -7,6 +7,8 @@ struct Readme;
 
 mod claude_code;
 mod command;
+mod opencode;
 
 pub use claude_code::{ClaudeCode, ClaudeCodeConfig};
 pub use command::{CommandConfig, CommandRuntime};
+pub use opencode::{OpenCode, OpenCodeConfig};

@@ -12,7 +12,8 @@ async fn ask(answer: Answer, stream: bool) -> (ScriptedChat, String) {
         "model": "m", "stream": stream, "messages": [{"role": "user", "content": "hello"}],
     });
     if stream {
-        body["stream_options"] = json!({"include_usage": true});
+        let fields = body.as_object_mut().unwrap();
+        fields.insert("stream_options".to_owned(), json!({"include_usage": true}));
     }
     let body = body.to_string();
     let mut socket = TcpStream::connect(server.url().trim_start_matches("http://")).await.unwrap();

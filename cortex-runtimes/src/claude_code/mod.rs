@@ -13,7 +13,7 @@ mod probe;
 mod pump;
 mod reset;
 mod session;
-mod summary;
+pub(crate) mod summary;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
