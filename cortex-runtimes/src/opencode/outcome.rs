@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(retry(1, "slow down", 2_300), None);
         let failure = retry(1, "slow down", 3_600_000).unwrap();
         assert_eq!(failure.cause, Cause::RateLimited);
-        assert_eq!(failure.resets_at, Some(now().after(Duration::from_secs(3600))));
+        assert_eq!(failure.resets_at, Some(now().after(Duration::from_hours(1))));
     }
 
     #[test]

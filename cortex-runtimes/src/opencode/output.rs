@@ -93,7 +93,7 @@ impl Output {
             steps.extend(self.flush(turn));
         }
         self.kind = Some(kind);
-        let mut pieces = delta.delta.split('\n');
+        let mut pieces = delta.text.split('\n');
         self.line.push_str(pieces.next().unwrap_or_default());
         for piece in pieces {
             let line = std::mem::replace(&mut self.line, piece.to_owned());

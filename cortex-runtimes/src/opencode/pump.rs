@@ -325,7 +325,7 @@ impl Pump {
         match heard {
             Heard::Told(told) => {
                 let now = self.env.now();
-                for step in self.conversation.take(told, now) {
+                for step in self.conversation.take(*told, now) {
                     self.step(step);
                 }
             }

@@ -15,7 +15,7 @@ const EVENTS_MAX: usize = 4096;
 #[derive(Debug)]
 pub(super) enum Heard {
     /// An event.
-    Told(Told),
+    Told(Box<Told>),
     /// Events may be missing.
     Gap,
 }
@@ -73,7 +73,7 @@ impl Routes {
             routes.insert(session.clone(), above);
         }
         let Some(route) = routes.get(session) else { return };
-        if route.events.try_send(Heard::Told(told)).is_err() {
+        if route.events.try_send(Heard::Told(Box::new(told))).is_err() {
             route.missed.store(true, Ordering::Release);
         }
     }

@@ -94,10 +94,12 @@ fn reading(secrets: &str, agent: &Agent) -> Vec<Rule> {
     rules.push(rule("read", NO_SECRET, "allow"));
     rules.extend(READING.map(|name| rule(name, "*", "allow")));
     // What a tool printed beyond its bound lies in a folder of OpenCode's and belongs to the conversation.
-    let printed = agent.permission.iter().filter(|rule| {
+    let mut printed = agent.permission.iter().filter(|rule| {
         rule.permission == "external_directory" && rule.pattern.ends_with("/tool-output/*")
     });
-    rules.extend(printed.last().map(|found| rule("external_directory", &found.pattern, "allow")));
+    rules.extend(
+        printed.next_back().map(|found| rule("external_directory", &found.pattern, "allow")),
+    );
     rules
 }
 

@@ -307,9 +307,10 @@ impl Keeper {
     }
 
     fn pass_on(&self, data: &str) {
-        match wire::read(data) {
-            Some(told) => self.routes.tell(told),
-            None => tracing::debug!("an event of OpenCode cannot be read"),
+        if let Some(told) = wire::read(data) {
+            self.routes.tell(told);
+        } else {
+            tracing::debug!("an event of OpenCode cannot be read");
         }
     }
 }
@@ -321,10 +322,6 @@ async fn next(events: &mut Option<Events>) -> Option<Item> {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a server that takes no connection tells nobody when it does"
-)]
 async fn reopen(api: &Api, at: Instant) -> Option<Events> {
     sleep_until(at).await;
     let mut events = api.events(QUICK_WAIT).await.ok()?;

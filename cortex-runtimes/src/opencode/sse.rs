@@ -116,7 +116,9 @@ mod tests {
 
     fn items(pieces: &[&[u8]]) -> Vec<Item> {
         let mut decoder = Decoder::default();
-        pieces.iter().for_each(|piece| decoder.push(piece));
+        for piece in pieces {
+            decoder.push(piece);
+        }
         std::iter::from_fn(|| decoder.next()).collect()
     }
 

@@ -229,7 +229,8 @@ pub(super) struct Delta {
     #[serde(rename = "partID")]
     pub(super) part: String,
     pub(super) field: String,
-    pub(super) delta: String,
+    #[serde(rename = "delta")]
+    pub(super) text: String,
 }
 
 /// A request for leave.
@@ -238,7 +239,8 @@ pub(super) struct Permission {
     pub(super) id: String,
     #[serde(rename = "sessionID")]
     pub(super) session: String,
-    pub(super) permission: String,
+    #[serde(rename = "permission")]
+    pub(super) what: String,
     #[serde(default)]
     pub(super) patterns: Vec<String>,
     #[serde(default)]
@@ -260,13 +262,14 @@ pub(super) struct Questions {
     pub(super) id: String,
     #[serde(rename = "sessionID")]
     pub(super) session: String,
-    #[serde(default)]
-    pub(super) questions: Vec<Question>,
+    #[serde(default, rename = "questions")]
+    pub(super) all: Vec<Question>,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(super) struct Question {
-    pub(super) question: String,
+    #[serde(rename = "question")]
+    pub(super) text: String,
     #[serde(default)]
     pub(super) options: Vec<QuestionOption>,
     #[serde(default)]

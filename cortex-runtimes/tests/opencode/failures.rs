@@ -73,7 +73,7 @@ async fn a_long_wait_for_a_limit_is_the_cores_to_plan() {
     assert_eq!(failure.cause, Cause::RateLimited, "{failure:?}");
     let resets_at = failure.resets_at.unwrap();
     assert!(resets_at >= now.after(Duration::from_secs(3500)), "{resets_at}");
-    assert!(resets_at <= now.after(Duration::from_secs(3900)), "{resets_at}");
+    assert!(resets_at <= now.after(Duration::from_mins(65)), "{resets_at}");
     let (end, _) = live.turn("failures: hello").await;
     assert_eq!(end.outcome, succeeded("hello"));
     live.close().await;

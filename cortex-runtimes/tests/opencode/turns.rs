@@ -138,7 +138,7 @@ async fn a_large_prompt_arrives_whole() {
     let (end, _) = live.turn(&prompt).await;
     assert_eq!(end.outcome, succeeded("read"));
     let asked = shared().asked(&live);
-    assert_eq!(asked[0].last_user, prompt);
+    assert_eq!(asked.first().unwrap().last_user, prompt);
     live.close().await;
 }
 
