@@ -28,6 +28,7 @@ pub mod proposed;
 pub mod retry;
 pub mod schedule;
 pub mod task;
+pub mod terminal;
 pub mod text;
 pub mod turn;
 pub mod usage;

@@ -14,6 +14,7 @@ mod host;
 mod incoming;
 mod jobs;
 mod live;
+mod opening;
 mod output;
 mod plan_turn;
 mod run;

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
+pub use crate::domain::terminal::TerminalSize;
 use crate::error::Result;
 
 /// A terminal that people attach to. Any number may watch; all of them type into the same program.
@@ -37,13 +38,4 @@ pub struct Attached {
     pub screen: Vec<u8>,
     /// What is printed from then on. It ends with the session, or when the one who attached is too slow.
     pub output: mpsc::Receiver<Vec<u8>>,
-}
-
-/// The size of a terminal, in characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TerminalSize {
-    /// Lines.
-    pub rows: u16,
-    /// Characters in a line.
-    pub columns: u16,
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::api::{Api, Event, request_id};
 use crate::record::{Request, Text, ToolResult};
-use crate::script::{Answer, Block, Script, Usage};
+use crate::script::{Answer, Block, Quota, Script, Usage};
 use crate::server::ScriptedServer;
 
 /// A scripted server that speaks the Anthropic Messages API.
@@ -140,6 +140,15 @@ pub(crate) fn message(request: &Request, answer: &Answer, number: usize) -> Valu
 pub(crate) fn error(kind: &str, message: &str, number: usize) -> Value {
     let request_id = request_id(number);
     json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id})
+}
+
+/// The headers that tell how much of a quota is used.
+pub(crate) fn quota_headers(quota: &Quota) -> Vec<(&'static str, String)> {
+    let status = if quota.used_percent < 100 { "allowed" } else { "rejected" };
+    vec![
+        ("anthropic-ratelimit-unified-status", status.to_owned()),
+        ("anthropic-ratelimit-unified-reset", quota.resets_at.to_string()),
+    ]
 }
 
 /// The API's name of the error that goes with an HTTP status.

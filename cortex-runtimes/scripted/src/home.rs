@@ -24,21 +24,25 @@ pub struct CliHome {
 /// The key that Claude Code is given; it opens nothing.
 const API_KEY: &str = "sk-ant-api03-scripted-key-that-opens-nothing";
 
+/// The variable with the key that Codex is given, and the key; it opens nothing.
+const CODEX_KEY: (&str, &str) = ("CODEX_SCRIPTED_KEY", "sk-scripted-codex-key-that-opens-nothing");
+
 /// The model that [`CliHome::configure_opencode`] sets, by OpenCode's name.
 pub const OPENCODE_MODEL: &str = "scripted/small-talk";
 
 /// Variables that would tie a CLI to the session, account or proxy of whoever runs the tests.
-const FOREIGN: [&str; 6] =
-    ["CLAUDE", "ANTHROPIC_", "AI_AGENT", "IS_SANDBOX", "CORTEX_", "OPENCODE"];
+const FOREIGN: [&str; 8] =
+    ["CLAUDE", "ANTHROPIC_", "AI_AGENT", "IS_SANDBOX", "CORTEX_", "CODEX_", "OPENAI_", "OPENCODE"];
 
 impl CliHome {
     /// Makes the folders: a home, a folder for temporary files and an empty project.
     pub fn new(server: &ScriptedServer) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("cortex-cli-").tempdir()?;
         let home = Self { folder, url: server.url() };
-        for folder in [home.config(), home.project(), home.temporary()] {
+        for folder in [home.config(), home.codex_home(), home.project(), home.temporary()] {
             fs_err::create_dir_all(folder)?;
         }
+        fs_err::write(home.codex_home().join("config.toml"), home.codex_config())?;
         Ok(home)
     }
 
@@ -55,6 +59,33 @@ impl CliHome {
     /// Claude Code's folder for settings and sessions.
     pub fn config(&self) -> PathBuf {
         self.home().join(".claude")
+    }
+
+    /// Codex's folder for settings and sessions. It must not lie in the folder for temporary files.
+    pub fn codex_home(&self) -> PathBuf {
+        self.home().join(".codex")
+    }
+
+    /// What Codex reads first: where its model is, and that it asks nobody else.
+    fn codex_config(&self) -> String {
+        let (url, (key, _)) = (&self.url, CODEX_KEY);
+        format!(
+            r#"model = "gpt-5.5"
+model_provider = "scripted"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+
+[model_providers.scripted]
+name = "scripted"
+base_url = "{url}/v1"
+env_key = "{key}"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+"#
+        )
     }
 
     /// OpenCode's own configuration, with the scripted server as its only provider: what a person would have there.
@@ -104,6 +135,8 @@ impl CliHome {
             ("CLAUDE_CONFIG_DIR", self.config().into_os_string()),
             ("ANTHROPIC_BASE_URL", OsString::from(&self.url)),
             ("ANTHROPIC_API_KEY", API_KEY.into()),
+            ("CODEX_HOME", self.codex_home().into_os_string()),
+            (CODEX_KEY.0, CODEX_KEY.1.into()),
             ("NO_PROXY", "127.0.0.1,localhost".into()),
             ("no_proxy", "127.0.0.1,localhost".into()),
         ];

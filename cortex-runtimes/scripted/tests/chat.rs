@@ -8,14 +8,13 @@ use tokio::net::TcpStream;
 
 async fn ask(answer: Answer, stream: bool) -> (ScriptedChat, String) {
     let server = ScriptedChat::start(Script::new().otherwise(answer)).await.unwrap();
-    let mut body = json!({
-        "model": "m", "stream": stream, "messages": [{"role": "user", "content": "hello"}],
-    });
-    if stream {
-        let fields = body.as_object_mut().unwrap();
-        fields.insert("stream_options".to_owned(), json!({"include_usage": true}));
-    }
-    let body = body.to_string();
+    let body = json!({
+        "model": "m",
+        "stream": stream,
+        "stream_options": stream.then(|| json!({"include_usage": true})),
+        "messages": [{"role": "user", "content": "hello"}],
+    })
+    .to_string();
     let mut socket = TcpStream::connect(server.url().trim_start_matches("http://")).await.unwrap();
     let length = body.len();
     let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-session-id: s1";

@@ -130,6 +130,7 @@ async fn a_reading_session_has_only_the_tools_to_read() {
     live.close().await;
 }
 
+/// S-230, S-231.
 async fn an_orchestrator_has_the_tools_of_cortex_and_no_others() {
     let place = Place::new(
         Script::new()
