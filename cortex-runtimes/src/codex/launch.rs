@@ -29,13 +29,20 @@ const KEPT: [&str; 6] = [
 ];
 
 /// Features of the CLI that are switched off for all of its threads.
-const OFF: [&str; 3] = [
+const OFF: [&str; 9] = [
     // It breaks off what the agent says when more is said to it: the text is lost.
     "instant_interrupt",
     // Without a network a turn would never end. The core waits, where a person sees it.
     "unbounded_connection_retries",
     // A copy of the CLI that outlives everything.
     "daemon_auto_start",
+    // What is fetched from elsewhere when a process starts, and whose tools nobody could be asked about.
+    "apps",
+    "plugins",
+    "remote_plugin",
+    "plugin_sharing",
+    "skill_mcp_dependency_install",
+    "tool_suggest",
 ];
 
 /// How long the catalogue may take. It was seen to take 0.05 s; it may ask the account's server.

@@ -170,7 +170,8 @@ impl Conversation {
                 self.delta(OutputKind::Thinking, &params)
             }
             "thread/tokenUsage/updated" => {
-                self.meter.told(part(params, "tokenUsage"));
+                let native = text(&params, "/turnId").unwrap_or_default();
+                self.meter.told(part(params, "tokenUsage"), self.is_ours(&native));
                 vec![active()]
             }
             "account/rateLimits/updated" => {
@@ -200,12 +201,17 @@ impl Conversation {
     }
 
     fn started(&mut self, told: &wire::Turn) -> Vec<Step> {
-        if !self.is_ours(&told.id) {
+        // It may be told before our request is answered. A turn that began by itself meanwhile is ours too: the CLI
+        // takes what we sent into it.
+        let ours = self
+            .turn
+            .as_mut()
+            .filter(|turn| turn.native.as_ref().is_none_or(|native| *native == told.id));
+        let Some(turn) = ours else {
             return vec![active(), Step::Interrupt(told.id.clone())];
-        }
-        if let Some(turn) = &mut self.turn {
-            turn.begun = true;
-        }
+        };
+        turn.native = Some(told.id.clone());
+        turn.begun = true;
         vec![active(), Step::Begun]
     }
 

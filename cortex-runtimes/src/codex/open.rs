@@ -70,7 +70,13 @@ fn opened(answer: Answer) -> Result<Value> {
     answer.map_err(|refusal| {
         let message = format!("Codex did not open a conversation: {}", refusal.message);
         let error = Error::new(Code::RuntimeStartFailed, message);
-        let unknown = ["no rollout found", "thread not found", "invalid thread id", "not found"];
+        let unknown = [
+            "no rollout found",
+            "thread not found",
+            "invalid thread id",
+            "invalid session id",
+            "not found",
+        ];
         if unknown.iter().any(|words| refusal.message.contains(words)) {
             return error
                 .with("resume_unknown", true)
@@ -124,34 +130,22 @@ fn has_sandbox(host: &Host, spec: &SessionSpec, config: &CodexConfig) -> Result<
     if needs { Err(probe::no_sandbox(why)) } else { Ok(()) }
 }
 
-/// The tools of Cortex must be there, and no other server's. The opening has waited for the connection.
+/// The tools of Cortex must be there. The opening has waited for the connection.
 async fn has_tools(host: &Host, spec: &SessionSpec, native: &str) -> Result<()> {
-    let params = json!({"threadId": native, "detail": "toolsAndAuthOnly"});
-    let status = ask(host, "mcpServerStatus/list", params).await?;
-    let servers = status.get("data").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let name = |server: &Value| text(server, "/name").unwrap_or_default();
-    let runs = |server: &&Value| {
-        let state = text(server, "/runtimeStatus");
-        name(server) != MCP_SERVER
-            && !matches!(state.as_deref(), None | Some("disabled" | "notStarted"))
-    };
-    // Those of a repository that a person trusts are meant to run.
-    if let Some(other) = servers.iter().find(runs).filter(|_| !spec.trusted) {
-        let message =
-            format!("Codex started the MCP server {}, which it was told not to", name(other));
-        return Err(Error::new(Code::RuntimeStartFailed, message));
-    }
     if spec.mcp.is_none() {
         return Ok(());
     }
-    let own = servers.iter().find(|server| name(server) == MCP_SERVER);
-    let has =
-        own.and_then(|server| server.get("tools")?.as_object()).is_some_and(|it| !it.is_empty());
-    if has {
+    // Only this server: the question alone would start those of a repository, whatever the thread was told.
+    let params =
+        json!({"threadId": native, "serverName": MCP_SERVER, "detail": "toolsAndAuthOnly"});
+    let status = ask(host, "mcpServerStatus/list", params).await?;
+    let servers = status.get("data").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let own = servers.iter().find(|it| text(it, "/name").as_deref() == Some(MCP_SERVER));
+    let tools = own.and_then(|server| server.get("tools")?.as_object());
+    if tools.is_some_and(|tools| !tools.is_empty()) {
         return Ok(());
     }
-    let why = own
-        .and_then(|server| text(server, "/toolsError").or_else(|| text(server, "/runtimeStatus")));
+    let why = own.and_then(|it| text(it, "/toolsError").or_else(|| text(it, "/runtimeStatus")));
     let why = why.unwrap_or_else(|| "it does not know the server".to_owned());
     let message = format!("Codex does not have the tools of Cortex: {why}");
     Err(Error::new(Code::RuntimeStartFailed, message)

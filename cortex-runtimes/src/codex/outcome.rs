@@ -170,10 +170,14 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Takes in what was told. The first figures of a resumed thread hold what was used long before: only the last
-    /// request of those is new.
-    pub(super) fn told(&mut self, usage: TokenUsage) {
-        self.before.get_or_insert_with(|| usage.total.less(usage.last));
+    /// Takes in what was told. For another turn than ours it is what was used long before, in a thread that
+    /// goes on. When that was not told, only the last request of the first figures is new.
+    pub(super) fn told(&mut self, usage: TokenUsage, is_ours: bool) {
+        if is_ours {
+            self.before.get_or_insert_with(|| usage.total.less(usage.last));
+        } else {
+            self.before = Some(usage.total);
+        }
         self.total = Some(usage.total);
     }
 
@@ -285,11 +289,16 @@ mod tests {
         let mut meter = Meter::default();
         assert!(meter.turn().is_empty());
         // A thread that goes on after 100 and 10, with two requests in its turn.
-        meter.told(TokenUsage { total: tokens(103, 12), last: tokens(3, 2) });
-        meter.told(TokenUsage { total: tokens(110, 13), last: tokens(7, 1) });
+        meter.told(TokenUsage { total: tokens(103, 12), last: tokens(3, 2) }, true);
+        meter.told(TokenUsage { total: tokens(110, 13), last: tokens(7, 1) }, true);
         assert_eq!(used(meter.turn()), (Some(10), Some(3)));
         assert!(meter.turn().is_empty());
-        meter.told(TokenUsage { total: tokens(111, 14), last: tokens(1, 1) });
+        meter.told(TokenUsage { total: tokens(111, 14), last: tokens(1, 1) }, true);
         assert_eq!(used(meter.turn()), (Some(1), Some(1)));
+        let mut meter = Meter::default();
+        meter.told(TokenUsage { total: tokens(100, 10), last: tokens(100, 10) }, false);
+        assert!(meter.turn().is_empty());
+        meter.told(TokenUsage { total: tokens(103, 12), last: tokens(3, 2) }, true);
+        assert_eq!(used(meter.turn()), (Some(3), Some(2)));
     }
 }

@@ -216,12 +216,14 @@ pub(super) fn keeps_to(spec: &SessionSpec, opened: &Value) -> std::result::Resul
     Ok(())
 }
 
-/// The MCP servers that are configured, by `config/read`.
+/// The MCP servers that are configured, by `config/read`, besides those of a repository: those are not there when
+/// it is not trusted, and meant to run when it is.
 pub(super) fn servers(settings: &Value) -> Vec<String> {
-    let all = settings.pointer("/config/mcp_servers").and_then(Value::as_object);
     let layers = settings.get("layers").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let below = layers.iter().filter_map(|layer| layer.pointer("/config/mcp_servers")?.as_object());
-    let mut names: Vec<_> = all.into_iter().chain(below).flat_map(Map::keys).cloned().collect();
+    let is_project = |layer: &&Value| layer.pointer("/name/type") == Some(&json!("project"));
+    let others = layers.iter().filter(|layer| !is_project(layer));
+    let tables = others.filter_map(|layer| layer.pointer("/config/mcp_servers")?.as_object());
+    let mut names: Vec<_> = tables.flat_map(Map::keys).cloned().collect();
     names.sort();
     names.dedup();
     names
@@ -380,12 +382,12 @@ mod tests {
     fn the_rules_of_a_repository_count_when_it_is_trusted() {
         let settings = json!({"layers": [
             {"name": {"type": "project", "dotCodexFolder": "/p/.codex"}, "config": {"mcp_servers": {"evil": {}}}},
-            {"name": {"type": "system", "file": "/etc/codex/config.toml"}},
+            {"name": {"type": "system", "file": "/etc/codex/config.toml"}, "config": {"mcp_servers": {"mine": {}}}},
             {"name": {"type": "sessionFlags"}},
-        ], "config": {"mcp_servers": {"mine": {}}}});
+        ]});
         let folders = |trusted| rule_folders(&settings, Some("/h"), trusted);
         assert_eq!(folders(false), [Path::new("/h"), Path::new("/etc/codex")]);
         assert_eq!(folders(true).len(), 3);
-        assert_eq!(servers(&settings), ["evil", "mine"]);
+        assert_eq!(servers(&settings), ["mine"]);
     }
 }

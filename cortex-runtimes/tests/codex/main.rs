@@ -8,7 +8,16 @@
 )]
 
 #[cfg(target_os = "linux")]
+mod confined;
+#[cfg(target_os = "linux")]
+#[path = "../claude_code/endpoint.rs"]
+mod endpoint;
+#[cfg(target_os = "linux")]
 mod place;
+#[cfg(target_os = "linux")]
+mod sessions;
+#[cfg(target_os = "linux")]
+mod tools;
 #[cfg(target_os = "linux")]
 mod turns;
 
@@ -30,5 +39,5 @@ fn main() -> ExitCode {
     if let Some(ended) = offline::enter() {
         return ended;
     }
-    suite::run(&[turns::all()].concat())
+    suite::run(&[sessions::all(), turns::all(), tools::all(), confined::all()].concat())
 }

@@ -151,9 +151,19 @@ impl Place {
         until(|| (self.sleeping().len() == count).then_some(())).await;
     }
 
+    /// What the CLIs of this place run, and all that runs with their settings.
+    pub(crate) fn processes(&self) -> Vec<String> {
+        running(&format!("CODEX_HOME={}", self.home.codex_home().display()))
+    }
+
+    /// Waits until no CLI of this place lives.
+    pub(crate) async fn until_no_process(&self) {
+        until(|| self.processes().is_empty().then_some(())).await;
+    }
+
     /// Waits until a process of this place lives.
     pub(crate) async fn until_alive(&self) {
-        until(|| (!alive(self.marker()).is_empty()).then_some(())).await;
+        until(|| (!self.processes().is_empty()).then_some(())).await;
     }
 }
 
@@ -268,7 +278,11 @@ pub(crate) fn kill(pid: u32) {
 
 /// What the processes that carry the marker run.
 pub(crate) fn alive(marker: &str) -> Vec<String> {
-    let wanted = format!("CORTEX_OWNER={marker}");
+    running(&format!("CORTEX_OWNER={marker}"))
+}
+
+/// What the processes run that have this in their environment.
+fn running(wanted: &str) -> Vec<String> {
     let processes = fs_err::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     // A process that ends while it is looked at is not alive, and one that is dead has no environment.
     let found = processes.filter(|path| {
