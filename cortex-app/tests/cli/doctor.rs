@@ -32,7 +32,10 @@ fn a_missing_cli_is_required_only_by_an_agent_on_it() {
 fn a_machine_without_any_runtime_is_not_healthy() {
     let home = Home::new();
     home.configure(&json!({
-        "runtimes": { "claude_code": { "executable": "/nowhere/claude" } },
+        "runtimes": {
+            "claude_code": { "executable": "/nowhere/claude" },
+            "opencode": { "executable": "/nowhere/opencode" },
+        },
         "mcp": { "enabled": false },
     }));
     let ran = home.cortex(&["doctor", "--json"]);

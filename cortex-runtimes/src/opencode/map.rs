@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cortex_lib::domain::attempt::Cause;
 use cortex_lib::domain::usage::Usage;
 use cortex_lib::ids::TurnId;
 use cortex_lib::port::{OutputKind, SessionEvent, Turn, TurnEnd, TurnFailure};
@@ -21,6 +22,9 @@ use super::outcome::{self, Clues, hopeless};
 use super::output::Output;
 use super::summary::summary;
 use super::wire::{Event, Look, Message, Part, Status, Told};
+
+/// Answers of the model that may break off in one turn.
+const BROKEN_MAX: usize = 3;
 
 /// What the session's loop has to do.
 #[derive(Debug, PartialEq)]
@@ -74,6 +78,8 @@ struct Current {
     used: BTreeMap<String, Usage>,
     /// The last message of the model that answers ours.
     last: Option<Message>,
+    /// Its messages that ended without a reason: OpenCode asks again, for ever.
+    broken: BTreeSet<String>,
 }
 
 /// A call of a tool.
@@ -126,6 +132,7 @@ impl Conversation {
             clues: Clues::default(),
             used: BTreeMap::new(),
             last: None,
+            broken: BTreeSet::new(),
         });
     }
 
@@ -307,10 +314,23 @@ impl Conversation {
             let id = turn.id.clone();
             steps.extend(self.output.message(&message.id, Some(&id)));
         }
+        let mut breaks = false;
         if let Some(turn) = &mut self.turn {
+            let ended = message.time.completed.is_some() && message.error.is_none();
+            if ended
+                && !turn.clues.ends()
+                && matches!(message.finish.as_deref(), None | Some("unknown"))
+            {
+                turn.broken.insert(message.id.clone());
+                breaks = turn.broken.len() >= BROKEN_MAX;
+            }
             turn.last = Some(message);
         }
         steps.extend(self.begun());
+        if breaks {
+            let why = "the model's answers break off again and again";
+            steps.extend(self.give_up(outcome::failure(Cause::Transient, why)));
+        }
         steps
     }
 

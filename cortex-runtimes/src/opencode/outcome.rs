@@ -122,9 +122,17 @@ pub(super) fn by_error(error: &Failure, now: Timestamp) -> TurnFailure {
         // Without a status there was no answer of the API: the network, a proxy, a broken stream.
         ("APIError", None) => Cause::Transient,
         _ if message.contains("not found") => Cause::Refused,
-        _ if ["connect", "Connection", "fetch", "socket", "timed out", "timeout"]
-            .iter()
-            .any(|sign| message.contains(sign)) =>
+        _ if [
+            "connect",
+            "Connection",
+            "fetch",
+            "socket",
+            "timed out",
+            "timeout",
+            "JSON parsing failed",
+        ]
+        .iter()
+        .any(|sign| message.contains(sign)) =>
         {
             Cause::Transient
         }
