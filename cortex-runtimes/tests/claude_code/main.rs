@@ -10,6 +10,12 @@
 #[cfg(target_os = "linux")]
 mod endpoint;
 #[cfg(target_os = "linux")]
+mod limits;
+#[cfg(target_os = "linux")]
+mod orchestrator;
+#[cfg(target_os = "linux")]
+mod ownership;
+#[cfg(target_os = "linux")]
 mod place;
 #[cfg(target_os = "linux")]
 mod planner;
@@ -17,6 +23,8 @@ mod planner;
 mod questions;
 #[cfg(target_os = "linux")]
 mod sessions;
+#[cfg(target_os = "linux")]
+mod streams;
 #[cfg(target_os = "linux")]
 mod tools;
 #[cfg(target_os = "linux")]
@@ -49,6 +57,10 @@ fn main() -> ExitCode {
             tools::all(),
             questions::all(),
             trust::all(),
+            orchestrator::all(),
+            ownership::all(),
+            streams::all(),
+            limits::all(),
             planner::all(),
         ]
         .concat(),
