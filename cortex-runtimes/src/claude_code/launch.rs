@@ -85,7 +85,7 @@ const SECRETS: [&str; 10] = [
 ];
 
 /// Names a script that the CLI runs in the shell of every command before it.
-const SHELL_FILE: &str = "CLAUDE_ENV_FILE";
+pub(super) const SHELL_FILE: &str = "CLAUDE_ENV_FILE";
 
 /// What the CLI is told by variables, unless the configuration says otherwise.
 const VARIABLES: [(&str, &str); 3] = [
@@ -156,7 +156,7 @@ pub(super) fn program(
 
 /// The hosts that are reached without a proxy, with this machine among them: else the CLI sends the credential of the
 /// session to the proxy.
-fn past_proxy(config: &ClaudeCodeConfig) -> String {
+pub(super) fn past_proxy(config: &ClaudeCodeConfig) -> String {
     let hosts = ["NO_PROXY", "no_proxy"].into_iter().find_map(|name| setting(config, name));
     match hosts.as_deref().map(str::trim) {
         None | Some("") => LOCAL_HOSTS.to_owned(),
@@ -167,7 +167,7 @@ fn past_proxy(config: &ClaudeCodeConfig) -> String {
 const LOCAL_HOSTS: &str = "127.0.0.1,localhost";
 
 /// A variable as the CLI will see it: configured or inherited.
-fn setting(config: &ClaudeCodeConfig, name: &str) -> Option<String> {
+pub(super) fn setting(config: &ClaudeCodeConfig, name: &str) -> Option<String> {
     config.env.get(name).cloned().or_else(|| {
         let (_, value) = inherited().find(|(inherited, _)| inherited == name)?;
         value.into_string().ok()
@@ -224,7 +224,7 @@ fn sources(spec: &SessionSpec) -> Vec<OsString> {
 
 /// The model is always named: a resumed session without one falls back to a smaller context window. `default` is
 /// what the account gets by itself.
-fn model(config: &ClaudeCodeConfig, spec: &SessionSpec) -> String {
+pub(super) fn model(config: &ClaudeCodeConfig, spec: &SessionSpec) -> String {
     let named = |model: &String| !model.trim().is_empty();
     spec.model
         .clone()
@@ -265,7 +265,7 @@ fn is_foreign(name: &OsStr) -> bool {
 }
 
 /// Writes the configuration of the endpoint. It names the variable with the credential, not the credential.
-fn mcp_config(mcp: &McpAccess, scratch: &Path) -> Result<PathBuf> {
+pub(super) fn mcp_config(mcp: &McpAccess, scratch: &Path) -> Result<PathBuf> {
     let file = scratch.join("mcp.json");
     let config = json!({"mcpServers": {MCP_SERVER: {
         "type": "http",
@@ -280,7 +280,7 @@ fn mcp_config(mcp: &McpAccess, scratch: &Path) -> Result<PathBuf> {
 
 /// Writes what runs in the shell of every command: the credentials are taken out of its environment, and what the
 /// configuration wants to be run there goes on.
-fn shell_file(config: &ClaudeCodeConfig, scratch: &Path) -> Result<PathBuf> {
+pub(super) fn shell_file(config: &ClaudeCodeConfig, scratch: &Path) -> Result<PathBuf> {
     let mut text = format!("unset {}\n", SECRETS.join(" "));
     if let Some(wanted) = config.env.get(SHELL_FILE) {
         text = format!("{text}. '{}'\n", wanted.replace('\'', r"'\''"));
@@ -297,7 +297,7 @@ fn written(file: PathBuf, text: &str) -> Result<PathBuf> {
 }
 
 #[cfg(unix)]
-fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
+pub(super) fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
 
     use fs_err::os::unix::fs::OpenOptionsExt as _;
@@ -308,7 +308,7 @@ fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
+pub(super) fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
     fs_err::write(file, text)
 }
 

@@ -4,6 +4,8 @@
 //! `launch` starts the program and `probe` looks whether it can start.
 
 mod closing;
+#[cfg(feature = "terminal")]
+mod interactive;
 mod launch;
 mod map;
 mod mention;
@@ -16,15 +18,16 @@ mod reset;
 mod selftest;
 mod session;
 mod stream;
-mod summary;
+pub(crate) mod summary;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use cortex_lib::domain::agent::Interaction;
 use cortex_lib::domain::capability::Capability;
 use cortex_lib::env::{Env, SystemEnv};
 use cortex_lib::error::{Code, Error, Result};
@@ -78,6 +81,8 @@ impl ClaudeCode {
             Capability::ReadOnlyTurn,
             Capability::ModelSelection,
             Capability::UsageReporting,
+            #[cfg(feature = "terminal")]
+            Capability::TerminalSession,
         ]);
         let info = RuntimeInfo {
             id: RuntimeId::new(ID),
@@ -88,6 +93,28 @@ impl ClaudeCode {
             models: None,
         };
         Self { config, info, env: Arc::new(SystemEnv::new()) }
+    }
+}
+
+impl ClaudeCode {
+    /// The session is ready when the CLI has drawn its first screen. What it asks there, the person answers.
+    #[cfg(feature = "terminal")]
+    async fn open_terminal(&self, executable: &Path, spec: &SessionSpec) -> Result<Opened> {
+        let native = spec.resume.clone().unwrap_or_else(|| self.env.mint_v4().to_string());
+        let program = interactive::program(executable, &self.config, spec, &native)?;
+        let facts = SessionFacts {
+            native_session_id: Some(native),
+            resumed: spec.resume.is_some(),
+            ..SessionFacts::default()
+        };
+        crate::terminal::open(&program, facts).await
+    }
+
+    #[cfg(not(feature = "terminal"))]
+    #[expect(clippy::unused_async, reason = "with the feature it waits for the CLI")]
+    async fn open_terminal(&self, _: &Path, _: &SessionSpec) -> Result<Opened> {
+        let message = "this program was built without terminals";
+        Err(Error::new(Code::RuntimeCapabilityMissing, message))
     }
 }
 
@@ -108,6 +135,9 @@ impl Runtime for ClaudeCode {
     /// agent can be started afresh.
     async fn open(&self, spec: SessionSpec) -> Result<Opened> {
         let executable = probe::find(&self.config)?;
+        if spec.interaction == Interaction::Terminal {
+            return self.open_terminal(&executable, &spec).await;
+        }
         let native = spec.resume.clone().unwrap_or_else(|| self.env.mint_v4().to_string());
         let program = launch::program(&executable, &self.config, &spec, &native)?;
         let owned = program.spawn().await?;

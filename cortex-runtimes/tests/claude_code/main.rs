@@ -25,6 +25,7 @@ mod questions;
 mod sessions;
 #[cfg(target_os = "linux")]
 mod streams;
+mod terminal;
 #[cfg(target_os = "linux")]
 mod tools;
 #[cfg(target_os = "linux")]
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
             streams::all(),
             limits::all(),
             planner::all(),
+            terminal::all(),
         ]
         .concat(),
     )
