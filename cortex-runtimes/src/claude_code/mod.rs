@@ -38,6 +38,7 @@ use cortex_lib::port::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use self::map::Conversation;
 use self::session::ClaudeSession;
@@ -195,10 +196,24 @@ async fn handshake(session: &ClaudeSession, spec: &SessionSpec) -> Result<Ready>
     if let Some(mcp) = &spec.mcp {
         selftest::connected(session, &mcp.url).await?;
     }
-    session.live().await.map_err(|error| start_error(&error))?;
+    let cost_usd = match spec.resume {
+        Some(_) => cost_before(session).await,
+        None => Some(0.0),
+    };
+    session.live(cost_usd).await.map_err(|error| start_error(&error))?;
     let text =
         |value: &Value, path: &str| value.pointer(path).and_then(Value::as_str).map(str::to_owned);
     Ok(Ready { version: text(&version, "/version"), model: text(&settings, "/applied/model") })
+}
+
+/// How long a resumed CLI may take to tell what it has cost. Where it has to ask its account first, that is not waited for.
+const COST_WAIT: Duration = Duration::from_secs(2);
+
+/// What a resumed conversation has cost so far: the totals of the CLI go on from there.
+async fn cost_before(session: &ClaudeSession) -> Option<f64> {
+    let request = json!({"subtype": "get_usage"});
+    let answer = timeout(COST_WAIT, session.control(request)).await.ok()?.ok()?.ok()?;
+    answer.pointer("/session/total_cost_usd").and_then(Value::as_f64)
 }
 
 /// Asks the CLI and reads what is known of the answer.

@@ -10,6 +10,12 @@
 #[cfg(target_os = "linux")]
 mod endpoint;
 #[cfg(target_os = "linux")]
+mod limits;
+#[cfg(target_os = "linux")]
+mod orchestrator;
+#[cfg(target_os = "linux")]
+mod ownership;
+#[cfg(target_os = "linux")]
 mod place;
 #[cfg(target_os = "linux")]
 mod planner;
@@ -18,6 +24,7 @@ mod questions;
 #[cfg(target_os = "linux")]
 mod sessions;
 #[cfg(target_os = "linux")]
+mod streams;
 mod terminal;
 #[cfg(target_os = "linux")]
 mod tools;
@@ -51,6 +58,10 @@ fn main() -> ExitCode {
             tools::all(),
             questions::all(),
             trust::all(),
+            orchestrator::all(),
+            ownership::all(),
+            streams::all(),
+            limits::all(),
             planner::all(),
             terminal::all(),
         ]
