@@ -235,7 +235,7 @@ codes! {
     /// The endpoint's port is taken.
     McpPortInUse = "mcp.port_in_use", StateConflict, "Set another mcp.port in config.json, or stop what listens there.";
     /// The endpoint is switched off.
-    McpDisabled = "mcp.disabled", StateConflict, "Set mcp.enabled to true in config.json and start Cortex again.";
+    McpDisabled = "mcp.disabled", StateConflict, "Set mcp.enabled to true in config.json, see that its port is free, and start Cortex again.";
     /// No credential came with the request.
     AuthMissing = "auth.missing", AuthenticationError, "Send the header Authorization: Bearer with the token of `cortex token show`.";
     /// The credential is not known, or not any more.

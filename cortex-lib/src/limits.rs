@@ -154,6 +154,8 @@ pub const STORE_RETRIES_MAX: u32 = 60;
 /// Longest wait of `poll_agent_events`.
 pub const POLL_WAIT_MAX: Duration = Duration::from_secs(30);
 
+/// The port of the MCP endpoint, unless another one is set (seed).
+pub const MCP_PORT: u16 = 47_821;
 /// Connections to the MCP endpoint at once. Each live session holds one or two; the rest is for people's
 /// clients.
 pub const MCP_CONNECTIONS_MAX: usize = 64;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::approval::{Rule, Unmatched};
 pub use crate::domain::retry::Retry;
 use crate::ids::RuntimeId;
+use crate::limits::MCP_PORT;
 
 /// The settings of one core. The default is what most people want.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -129,7 +130,7 @@ pub struct McpSettings {
 
 impl Default for McpSettings {
     fn default() -> Self {
-        Self { enabled: true, port: 47_821 }
+        Self { enabled: true, port: MCP_PORT }
     }
 }
 

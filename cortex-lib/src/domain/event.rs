@@ -63,6 +63,8 @@ events! {
     /// A message of the bus was refused.
     MessageRejected = "message.rejected", Agents;
 
+    /// A turn that ran was given more to go on.
+    SessionTurnSteered = "session.turn_steered", Person;
     /// A project was added.
     ProjectCreated = "project.created", Person;
     /// The name or the settings of a project changed.

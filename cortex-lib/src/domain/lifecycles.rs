@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::machine::{Machine, walk};
-use super::{agent, approval, attempt, message, objective, proposal, task, turn, workspace};
+use super::{agent, approval, attempt, message, objective, proposal, steer, task, turn, workspace};
 
 /// A lifecycle as the page tells it.
 struct Page {
@@ -125,8 +125,19 @@ impl Page {
     }
 }
 
-fn pages() -> [Page; 9] {
-    [flow(), task(), attempt(), worktree(), agent(), turn(), approval(), proposal(), message()]
+fn pages() -> [Page; 10] {
+    [
+        flow(),
+        task(),
+        attempt(),
+        worktree(),
+        agent(),
+        turn(),
+        steer(),
+        approval(),
+        proposal(),
+        message(),
+    ]
 }
 
 fn flow() -> Page {
@@ -233,6 +244,18 @@ fn approval() -> Page {
         states: ("ApprovalState", source),
         inputs: ("ApprovalInput", source),
         drawn: Drawn::of(&approval::ApprovalState::Pending, &inputs, true, name),
+    }
+}
+
+fn steer() -> Page {
+    let source = include_str!("steer.rs");
+    Page {
+        title: "Message for a turn that runs",
+        about: "More for a direct turn to go on, on a runtime that takes input meanwhile. It is delivered once: into that \
+                turn, or as a turn of its own when it came too late.",
+        states: ("SteerState", source),
+        inputs: ("SteerInput", source),
+        drawn: Drawn::of(&steer::SteerState::Sending, &steer::tests::inputs(), true, variant),
     }
 }
 

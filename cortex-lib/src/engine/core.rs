@@ -61,6 +61,8 @@ pub(crate) struct Parts {
     pub(crate) data_dir: PathBuf,
     /// Whether it only answers and begins nothing by itself.
     pub(crate) at_rest: bool,
+    /// Where its sessions find its tools, when an endpoint is served.
+    pub(crate) endpoint: Option<String>,
 }
 
 struct Inner {
@@ -214,6 +216,11 @@ impl Core {
     /// Its memory.
     pub(crate) fn store(&self) -> &Store {
         &self.inner.parts.store
+    }
+
+    /// Where its sessions find its tools, when an endpoint is served.
+    pub(super) fn endpoint(&self) -> Option<&str> {
+        self.inner.parts.endpoint.as_deref()
     }
 
     pub(crate) fn settings(&self) -> Arc<Settings> {

@@ -73,6 +73,7 @@ pub(super) fn done(done: Done) -> Done {
         Done::Sent(sent) => Done::Sent(sent.map_err(error)),
         Done::Answered(answered) => Done::Answered(answered.map_err(error)),
         Done::Interrupted(interrupted) => Done::Interrupted(interrupted.map_err(error)),
+        Done::Steered(steered) => Done::Steered(steered.map_err(error)),
         Done::Prepared(prepared) => Done::Prepared(prepared.map_err(error)),
         Done::Gathered(gathered) => Done::Gathered(gathered.map_err(error)),
         Done::Workspace(kept) => Done::Workspace(kept.map_err(error)),

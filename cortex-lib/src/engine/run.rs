@@ -11,6 +11,7 @@ use super::core::{Core, CoreState};
 use super::jobs::close_unheard;
 use super::live::Live;
 use super::shutdown::Shutdown;
+use super::steering::owed_to_steers;
 use super::wake::{Job, Wake};
 use crate::domain::approval::ApprovalDuty;
 use crate::domain::attempt::{AttemptDuty, AttemptInput, AttemptState, EndReason};
@@ -311,7 +312,9 @@ impl Engine {
 
     fn may_begin(&self, job: &Job) -> bool {
         match job {
-            Job::Open(_) | Job::SendDirect(_) | Job::Prepare(_) => self.shutdown.is_none(),
+            Job::Open(_) | Job::SendDirect(_) | Job::Steer(..) | Job::Prepare(_) => {
+                self.shutdown.is_none()
+            }
             Job::Gather(_) | Job::Point(_) => self.shutdown.is_none() && !self.core.is_at_rest(),
             // Nothing else may be at work in a worktree that goes.
             Job::Save(id) | Job::Remove(id) => {
@@ -444,6 +447,7 @@ fn owed_jobs(tx: &ReadTx<'_>) -> Result<BTreeSet<Job>> {
         approval.state.owes().map(|ApprovalDuty::Answer| Job::Answer(approval.id))
     });
     owed.extend(agents.chain(turns).chain(answers));
+    owed.extend(owed_to_steers(tx)?);
     Ok(owed)
 }
 

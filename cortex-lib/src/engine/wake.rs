@@ -6,7 +6,7 @@ use super::workspaces::Prepared;
 use crate::domain::workspace::ChangedFile;
 use crate::error::{Error, Result};
 use crate::ids::{ApprovalId, AttemptId, SessionId, TurnId};
-use crate::port::{Opened, SessionEvent, VerificationOutcome};
+use crate::port::{Opened, SessionEvent, Steered, VerificationOutcome};
 use crate::store::Files;
 
 /// What the engine hears.
@@ -60,6 +60,8 @@ pub(super) enum Job {
     InterruptDirect(TurnId),
     /// Tell a session what was decided about a tool request.
     Answer(ApprovalId),
+    /// Hand a message to the direct turn that it is for. Both by their ids: it may be for another one later.
+    Steer(TurnId, TurnId),
 }
 
 /// What came of a job.
@@ -75,6 +77,8 @@ pub(super) enum Done {
     HeldBack,
     /// A session was asked to end a turn, or could not be.
     Interrupted(Result<()>),
+    /// A turn heard a message, was over, or could not be asked.
+    Steered(Result<Steered>),
     /// A turn that was to be interrupted had not even been sent.
     NeverSent,
     /// A session was told an answer, or does not take it.
@@ -103,6 +107,7 @@ impl Done {
             Job::SendTurn(_) | Job::SendDirect(_) => Self::Sent(Err(error)),
             Job::InterruptTurn(_) | Job::InterruptDirect(_) => Self::Interrupted(Err(error)),
             Job::Answer(_) => Self::Answered(Err(error)),
+            Job::Steer(..) => Self::Steered(Err(error)),
             Job::Prepare(_) => Self::Prepared(Err(error)),
             Job::Gather(_) => Self::Gathered(Err(error)),
             Job::Save(_) | Job::Point(_) | Job::Remove(_) => Self::Workspace(Err(error)),

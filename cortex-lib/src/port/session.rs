@@ -30,7 +30,9 @@ pub trait Session: Debug + Send + Sync {
     async fn send(&self, turn: Turn) -> Result<()>;
 
     /// Gives the turn that runs more to go on. Only asked of a runtime with
-    /// [`InteractiveInput`](crate::domain::capability::Capability::InteractiveInput).
+    /// [`InteractiveInput`](crate::domain::capability::Capability::InteractiveInput), and after the turn was
+    /// accepted. A turn that does not run is [`Steered::TurnOver`], also while another one does: what was said to one
+    /// turn is never given to the next.
     ///
     /// # Errors
     ///

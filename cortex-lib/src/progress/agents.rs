@@ -168,6 +168,7 @@ impl WriteTx<'_> {
         };
         self.end_session(id)?;
         self.end_approvals_of_session(id, end)?;
+        self.cut_steers(id)?;
         let attempts: Vec<_> =
             self.live_attempts()?.into_iter().filter(|attempt| attempt.session_id == *id).collect();
         let turns: Vec<_> =

@@ -17,6 +17,7 @@ mod proposals;
 mod reassignments;
 mod recovery;
 mod rules;
+mod steers;
 mod tasks;
 mod turns;
 mod workspaces;

@@ -23,13 +23,23 @@ impl WriteTx<'_> {
     ///
     /// `agent.not_found`, `agent.state_conflict`, `runtime.turn_in_progress`.
     pub fn begin_direct_turn(&mut self, agent_id: &AgentId, text: String) -> Result<DirectTurn> {
+        let id = TurnId::new(self.env().mint());
+        self.begin_turn(id, agent_id, text)
+    }
+
+    /// The same under an id that was given out before.
+    pub(super) fn begin_turn(
+        &mut self,
+        id: TurnId,
+        agent_id: &AgentId,
+        text: String,
+    ) -> Result<DirectTurn> {
         let before = self.agent(agent_id)?;
         if before.state.status() == AgentStatus::Ready && before.state.direct_turn().is_some() {
             let message = format!("agent {} runs a turn and takes no input meanwhile", before.name);
             return Err(Error::new(Code::RuntimeTurnInProgress, message)
                 .with("agent_id", agent_id.as_str()));
         }
-        let id = TurnId::new(self.env().mint());
         let agent =
             self.step_agent(agent_id, AgentInput::BeginTurn(id.clone()), &Why::Because("message"))?;
         let session_id = agent
@@ -148,6 +158,7 @@ impl WriteTx<'_> {
                 AgentInput::EndTurn(id.clone()),
                 &Why::Because("turn over"),
             )?;
+            self.follow_up_after(id)?;
         }
         Ok(())
     }
@@ -188,8 +199,9 @@ impl WriteTx<'_> {
         };
         let agent_id = &turn.agent_id;
         self.tell_turn_over(&TurnOver { agent_id, turn_id: id, execution_id: None, end })?;
-        self.step_agent(&turn.agent_id, AgentInput::EndTurn(id.clone()), &Why::Because("turn over"))
-            .map(drop)
+        let over = AgentInput::EndTurn(id.clone());
+        self.step_agent(&turn.agent_id, over, &Why::Because("turn over"))?;
+        self.follow_up_after(id)
     }
 
     /// Tells how a turn ended, to whoever polls the agent's events.

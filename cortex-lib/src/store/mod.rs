@@ -34,6 +34,7 @@ mod proposal;
 mod reader;
 mod rule;
 mod session;
+mod steer;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -90,6 +91,7 @@ for_tests!(
     self::planner_session::PlannerSession,
     self::project::Project,
     self::proposal::Proposal,
+    self::steer::Steer,
     self::task::HoldRow,
     self::task::Task,
     self::timer::Timer,

@@ -11,13 +11,31 @@ use crate::script::{Answer, Block, Script, Take, Times, When};
 impl Script {
     /// The answer to a request, with its taken words put in.
     pub(crate) fn answer(&self, request: &Request, counts: &mut Counts) -> Option<Answer> {
+        let during = self.during(request);
         for (number, rule) in self.rules.iter().enumerate() {
-            let Some(words) = rule.when.fits(request) else { continue };
+            let Some(words) = rule.when.fits(request, during) else { continue };
             if counts.admits(number, request.conversation.as_deref(), rule.when.times) {
                 return Some(rule.answer.filled(&words));
             }
         }
         self.otherwise.clone()
+    }
+
+    /// Which of the texts that `during` of a rule names the user said last, and how many tool results came since.
+    fn during(&self, request: &Request) -> Option<(&str, usize)> {
+        let named: Vec<_> =
+            self.rules.iter().filter_map(|rule| rule.when.during.as_deref()).collect();
+        let mut results = 0;
+        for one in request.texts.iter().rev() {
+            if one.role == "tool" {
+                results += 1;
+            } else if one.role == "user"
+                && let Some(said) = named.iter().find(|named| one.text.contains(**named))
+            {
+                return Some((said, results));
+            }
+        }
+        None
     }
 }
 
@@ -38,11 +56,21 @@ impl Counts {
 }
 
 impl When {
-    fn fits(&self, request: &Request) -> Option<BTreeMap<String, String>> {
+    fn fits(
+        &self,
+        request: &Request,
+        during: Option<(&str, usize)>,
+    ) -> Option<BTreeMap<String, String>> {
         let has = |wanted: &Option<String>, found: &dyn Fn(&str) -> bool| {
             wanted.as_deref().is_none_or(found)
         };
-        let fits = has(&self.last_user, &|text| request.last_user.contains(text))
+        let is_during = self.during.as_deref().is_none_or(|wanted| {
+            during.is_some_and(|(said, results)| {
+                said == wanted && self.results.is_none_or(|count| count == results)
+            })
+        });
+        let fits = is_during
+            && has(&self.last_user, &|text| request.last_user.contains(text))
             && has(&self.tool_result, &|text| {
                 request.tool_results.iter().any(|result| result.text.contains(text))
             })
@@ -61,8 +89,9 @@ impl When {
 
 impl Take {
     fn find(&self, request: &Request) -> Option<String> {
-        request.texts.iter().rev().find_map(|one| {
-            let (_, rest) = one.text.rsplit_once(&self.after)?;
+        let texts = request.texts.iter().rev().map(|one| &one.text);
+        texts.chain([&request.system]).find_map(|text| {
+            let (_, rest) = text.rsplit_once(&self.after)?;
             rest.split_once(&self.until).map(|(word, _)| word.to_owned())
         })
     }
@@ -122,6 +151,29 @@ mod tests {
         assert_eq!(ask("a"), Some(Answer::text("two")));
         assert_eq!(ask("ab"), Some(Answer::text("one")));
         assert_eq!(ask("c"), Some(Answer::text("three")));
+    }
+
+    #[test]
+    fn a_rule_may_stand_for_a_step_of_an_instruction() {
+        let script = Script::new()
+            .on(When::during("one", 0), Answer::text("first"))
+            .on(When::during("one", 1), Answer::text("second"))
+            .on(When::during("two", 0), Answer::text("other"));
+        let mut counts = Counts::default();
+        let mut ask = |texts: &[(&str, &str)]| {
+            let text = |(role, text): &(&str, &str)| Text {
+                role: (*role).to_owned(),
+                text: (*text).to_owned(),
+            };
+            let texts = texts.iter().map(text).collect();
+            script.answer(&Request { texts, ..Request::default() }, &mut counts)
+        };
+        let one = ("user", "do one");
+        let tool = ("tool", "one is two");
+        assert_eq!(ask(&[one]), Some(Answer::text("first")));
+        assert_eq!(ask(&[one, tool, ("user", "by the way")]), Some(Answer::text("second")));
+        assert_eq!(ask(&[one, tool, tool]), None);
+        assert_eq!(ask(&[one, tool, ("user", "do two")]), Some(Answer::text("other")));
     }
 
     #[test]

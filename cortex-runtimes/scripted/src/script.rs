@@ -41,6 +41,12 @@ pub struct When {
     /// A tool result since the model last spoke contains this; empty text fits any result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_result: Option<String>,
+    /// Of all that the rules of this script name here, the user said this last; texts that no rule names do not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub during: Option<String>,
+    /// So many tool results came since the user said what `during` names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub results: Option<usize>,
     /// Any text of the conversation, the system text included, contains this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub any_text: Option<String>,
@@ -76,7 +82,7 @@ pub enum Times {
 pub struct Take {
     /// The name used in the answer.
     pub name: String,
-    /// The text right before the word; its last place in the newest text counts.
+    /// The text right before the word; its last place in the newest text counts, the system text last of all.
     pub after: String,
     /// The text right after it.
     pub until: String,
@@ -95,9 +101,24 @@ pub struct Answer {
     pub usage: Usage,
     /// How fast it comes.
     pub pace: Pace,
+    /// How much of the account's quota is said to be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Quota>,
     /// What goes wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
+}
+
+/// How much of an account's quota is used, as the API tells in headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quota {
+    /// How much is used; 100 is all.
+    pub used_percent: u8,
+    /// How long the window is that it counts for.
+    pub window_minutes: u32,
+    /// When it begins anew, in seconds since the epoch.
+    pub resets_at: u64,
 }
 
 /// One piece of content.
@@ -129,6 +150,8 @@ pub struct Usage {
     pub cache_creation_input_tokens: u64,
     /// Tokens read from the cache.
     pub cache_read_input_tokens: u64,
+    /// Tokens of thinking, beside those written; for the APIs that tell them apart.
+    pub reasoning_tokens: u64,
 }
 
 impl Default for Usage {
@@ -138,6 +161,7 @@ impl Default for Usage {
             output_tokens: 7,
             cache_creation_input_tokens: 0,
             cache_read_input_tokens: 0,
+            reasoning_tokens: 0,
         }
     }
 }
@@ -165,6 +189,13 @@ pub enum Fault {
         /// Seconds for the `retry-after` header.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after: Option<u64>,
+    },
+    /// HTTP 429 because the account's quota is used up, in the API's own words for that.
+    UsedUp {
+        /// What it says.
+        message: String,
+        /// The quota.
+        quota: Quota,
     },
     /// Not even headers until the gate is opened; then the answer comes.
     Silence {
@@ -240,6 +271,12 @@ impl When {
     #[must_use]
     pub fn tool_result(text: impl Into<String>) -> Self {
         Self { tool_result: Some(text.into()), ..Self::default() }
+    }
+
+    /// Fits from when the user said `text` until the next such text, once so many tool results came since.
+    #[must_use]
+    pub fn during(text: impl Into<String>, results: usize) -> Self {
+        Self { during: Some(text.into()), results: Some(results), ..Self::default() }
     }
 
     /// Also asks that some text of the conversation contains `text`.
@@ -321,6 +358,21 @@ impl Answer {
     pub fn too_many_requests(retry_after: u64) -> Self {
         let message = "scripted 429".to_owned();
         Self::default().with(Fault::Status { code: 429, message, retry_after: Some(retry_after) })
+    }
+
+    /// Fails because the account's quota is used up until then, in seconds since the epoch.
+    #[must_use]
+    pub fn used_up(resets_at: u64) -> Self {
+        let quota = Quota { used_percent: 100, window_minutes: 300, resets_at };
+        let message = "The usage limit has been reached".to_owned();
+        Self::default().with(Fault::UsedUp { message, quota })
+    }
+
+    /// Tells how much of the account's quota is used; nothing by default.
+    #[must_use]
+    pub fn quota(mut self, quota: Quota) -> Self {
+        self.quota = Some(quota);
+        self
     }
 
     /// Says a text after what it says already.

@@ -42,6 +42,8 @@ CREATE TABLE project (
     root         TEXT NOT NULL,
     is_git       INTEGER NOT NULL CHECK (is_git IN (0, 1)),
     verification TEXT,
+    -- Whether what the folder brings for a runtime counts: settings, hooks, servers.
+    trusted      INTEGER NOT NULL CHECK (trusted IN (0, 1)),
     created_at   INTEGER NOT NULL,
     removed_at   INTEGER
 ) STRICT, WITHOUT ROWID;
@@ -105,6 +107,20 @@ CREATE TABLE turn (
     ended_at   INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX turn_live ON turn (session_id) WHERE ended_at IS NULL;
+
+-- A message for a turn that ran. One that came too late becomes a turn under its own id.
+CREATE TABLE steer (
+    steer_id   TEXT PRIMARY KEY,
+    turn_id    TEXT NOT NULL REFERENCES turn (turn_id),
+    agent_id   TEXT NOT NULL REFERENCES agent (agent_id),
+    session_id TEXT NOT NULL REFERENCES session (session_id),
+    text       TEXT NOT NULL,
+    state      TEXT NOT NULL CHECK (state IN ('"sending"', '"late"', '"taken"', '"begun"', '"failed"')),
+    failure    TEXT,
+    created_at INTEGER NOT NULL,
+    ended_at   INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX steer_open ON steer (created_at, steer_id) WHERE ended_at IS NULL;
 
 -- One revision of a proposed plan. Revisions of one plan share the id of their first, and all but the newest are
 -- superseded. `nth` is the order in which they came, `decided` the order of approvals and rejections: a clock
