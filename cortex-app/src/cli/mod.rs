@@ -1,6 +1,7 @@
 //! The command line. One file for each command.
 
 mod agent;
+mod approvals;
 mod call;
 mod changes;
 mod completions;
@@ -20,6 +21,7 @@ mod project;
 mod proposal;
 mod propose;
 pub mod reference;
+mod rules;
 mod run;
 mod screen;
 mod serve;
@@ -60,6 +62,10 @@ enum Command {
     Plan(plan::Plan),
     Propose(propose::Propose),
     Proposal(proposal::Proposal),
+    #[command(alias = "approval")]
+    Approvals(approvals::Approvals),
+    #[command(alias = "rule")]
+    Rules(rules::Rules),
     Message(message::Message),
     Events(events::Events),
     Call(call::Call),
@@ -93,6 +99,8 @@ impl Command {
             Self::Plan(command) => command.run(global, screen).await,
             Self::Propose(command) => command.run(global, screen).await,
             Self::Proposal(command) => command.run(global, screen).await,
+            Self::Approvals(command) => command.run(global, screen).await,
+            Self::Rules(command) => command.run(global, screen).await,
             Self::Message(command) => command.run(global, screen).await,
             Self::Events(command) => command.run(global, screen).await,
             Self::Call(command) => command.run(global, screen).await,

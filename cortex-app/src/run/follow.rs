@@ -15,6 +15,7 @@ use cortex_lib::store::Event;
 use futures_util::FutureExt as _;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use super::answer::Requests;
 use super::progress::Progress;
 use super::screen::FRAME;
 use super::show::Show;
@@ -62,6 +63,8 @@ pub(crate) struct Follow<'a> {
     pub(crate) output: OutputStream,
     /// Who approves.
     pub(crate) approval: Approval,
+    /// What agents want to use and ask.
+    pub(crate) requests: Requests,
     /// The newest event that was seen.
     pub(crate) seen: u64,
 }
@@ -124,6 +127,8 @@ impl Follow<'_> {
             self.show.tick(&self.progress, clock::now());
             return Ok(Some(Stop::Ended(status)));
         }
+        self.requests.look(self.door, self.show, self.progress.view()).await?;
+        let view = self.progress.view();
         let blocked: Vec<_> =
             view.tasks.iter().filter(|task| is_unverified(task)).cloned().collect();
         for task in blocked {
@@ -178,6 +183,7 @@ impl Follow<'_> {
 
     fn hear(&mut self, event: &Event) {
         self.seen = self.seen.max(event.seq);
+        self.requests.hear(event);
         self.show.event(event);
     }
 

@@ -1,5 +1,6 @@
 //! `cortex run`: a file becomes a project, agents and an objective, which is followed to its end.
 
+mod answer;
 mod ask;
 pub(crate) mod clock;
 pub(crate) mod draft;
@@ -32,6 +33,7 @@ pub(crate) use hints::Hints;
 pub(crate) use show::Show;
 
 use crate::door::{Door, EventStream, OutputStream};
+use answer::Requests;
 use follow::{Approval, Follow, Stop};
 use progress::Progress;
 use start::Crew;
@@ -150,9 +152,10 @@ async fn attempt(
         .iter()
         .map(|agent| (agent.agent_id.clone(), agent.name.clone()))
         .collect();
+    let can_ask = show.can_ask();
     let approval = if wishes.approve_unverified {
         Approval::Always
-    } else if show.can_ask() {
+    } else if can_ask {
         Approval::Ask
     } else {
         Approval::Nobody
@@ -164,6 +167,7 @@ async fn attempt(
         events: begun.events,
         output: begun.output,
         approval,
+        requests: Requests::new(can_ask, &wishes.hints),
         seen: begun.seen,
     };
     let stop = follow.until_it_stops().await;

@@ -5,6 +5,8 @@ mod access;
 mod accidents;
 mod agent_table;
 mod agents;
+mod approval_rules;
+mod approvals;
 mod bench;
 mod cancelling;
 mod changed_files;
