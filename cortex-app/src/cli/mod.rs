@@ -1,6 +1,7 @@
 //! The command line. One file for each command.
 
 mod agent;
+mod attach;
 mod call;
 mod changes;
 mod completions;

@@ -21,6 +21,7 @@ mod run;
 mod sessions;
 mod shutdown;
 mod supervisor;
+mod terminals;
 mod verify;
 mod wake;
 mod workspaces;
