@@ -1,6 +1,7 @@
 //! `cortex agent attach`: a person's terminal becomes that of an agent, until they leave it.
 
 use std::io::{ErrorKind, IsTerminal as _, Read as _, Write as _};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -9,6 +10,8 @@ use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::ids::AgentId;
 use cortex_lib::local::{Client, TerminalStream};
 use cortex_lib::port::TerminalSize;
+use futures_util::FutureExt as _;
+use futures_util::future::{Fuse, FusedFuture as _};
 use tokio::sync::mpsc;
 
 use super::screen::Screen;
@@ -183,11 +186,11 @@ impl Attached<'_> {
     async fn run(mut self) -> Result<Ended> {
         let (client, id) = (self.client, self.id.clone());
         let mut typed = Vec::new();
-        let mut typing = std::pin::pin!(futures_util::future::Fuse::terminated());
+        let mut typing = pin!(Fuse::terminated());
         loop {
-            if futures_util::future::FusedFuture::is_terminated(&*typing) && !typed.is_empty() {
+            if typing.is_terminated() && !typed.is_empty() {
                 let bytes = std::mem::take(&mut typed);
-                typing.set(futures_util::FutureExt::fuse(client.type_into(&id, bytes)));
+                typing.set(client.type_into(&id, bytes).fuse());
             }
             tokio::select! {
                 biased;
@@ -204,7 +207,9 @@ impl Attached<'_> {
                     typed.extend_from_slice(before.get(..room).unwrap_or_default());
                     if before.len() < keys.len() {
                         let last = async {
-                            (&mut typing).await.ok();
+                            if !typing.is_terminated() {
+                                typing.as_mut().await.ok();
+                            }
                             client.type_into(&id, typed).await.ok();
                         };
                         tokio::time::timeout(LAST_KEYS, last).await.ok();
