@@ -214,6 +214,15 @@ codes! {
     /// As many proposals wait for a decision as may.
     ProposalTooManyPending = "proposal.too_many_pending", StateConflict, "Approve or reject some of those that wait; list_proposals shows them.";
 
+    /// No such tool request, or it is too old to be kept.
+    ApprovalNotFound = "approval.not_found", NotFound, "List the approvals and use one of their ids.";
+    /// The tool request was decided before, or ended with its turn, its session or the core.
+    ApprovalNotPending = "approval.not_pending", StateConflict, "Nothing to do: look at its state and who decided.";
+    /// The project has no rule of this id.
+    RuleNotFound = "rule.not_found", NotFound, "List the rules of the project; only those of origin `project` can be changed here.";
+    /// The project has as many rules as it may.
+    RuleLimitReached = "rule.limit_reached", StateConflict, "Remove rules that are not needed, or put common ones into one with a pattern.";
+
     /// No worktree can be had: no git, no repository, no commit, or git failed.
     WorkspaceUnavailable = "workspace.unavailable", StateConflict, "See the message: the project must be a git repository with a commit, and git 2.38 or newer must work there. Then retry.";
     /// What is there is not proved to be the attempt's worktree; it stays as it is.

@@ -211,6 +211,11 @@ impl Core {
         &self.inner.parts.data_dir
     }
 
+    /// Its data directory as it would stand in a text of an agent.
+    pub(crate) fn data_dir_text(&self) -> String {
+        self.data_dir().to_string_lossy().into_owned()
+    }
+
     /// Its memory.
     pub(crate) fn store(&self) -> &Store {
         &self.inner.parts.store

@@ -97,6 +97,7 @@ impl Engine {
                     )
                 })
             }
+            Job::Steer(id, turn) => self.steer(id, turn)?,
             Job::InterruptDirect(id) => {
                 let turn = self.core.store().read(|tx| tx.direct_turn(id))?.ok_or_else(gone)?;
                 if self.was_never_sent(&turn.session_id, &turn.id) {
@@ -104,10 +105,11 @@ impl Engine {
                 }
                 self.interrupt(&turn.session_id, turn.id)?
             }
+            Job::Answer(id) => self.answer(id)?,
         })
     }
 
-    fn session(&self, id: &SessionId) -> Result<Arc<dyn Session>> {
+    pub(super) fn session(&self, id: &SessionId) -> Result<Arc<dyn Session>> {
         self.live.get(id).map(|live| Arc::clone(&live.session)).ok_or_else(gone)
     }
 
@@ -233,6 +235,7 @@ impl Engine {
             }
             (Job::InterruptTurn(id), Done::NeverSent) => self.never_sent(id).await,
             (Job::InterruptDirect(id), Done::NeverSent) => self.direct_never_sent(id).await,
+            (Job::Answer(id), Done::Answered(answered)) => self.answered(id, answered).await,
             (Job::Prepare(id), Done::Prepared(prepared)) => self.prepared(id, prepared).await,
             (Job::Gather(id), Done::Gathered(files)) => self.gathered(id, files).await,
             (Job::Save(id), Done::Workspace(done)) => {
@@ -248,6 +251,7 @@ impl Engine {
             (Job::Verify(id), Done::Verified(outcome)) => self.verified(id, outcome).await,
             (Job::Verify(id), Done::Cancelled) => self.verification_ended(id).await,
             (Job::SendDirect(id), Done::Sent(sent)) => self.direct_sent(id, sent).await,
+            (Job::Steer(id, _), Done::Steered(steered)) => self.steered(id, steered).await,
             // The turn's own end tells the rest; a session that is gone tells itself.
             (_, _) => Ok(()),
         };

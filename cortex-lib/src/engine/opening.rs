@@ -57,7 +57,7 @@ impl Engine {
             instructions: agent.instructions,
             resume: agent.native_session_id.filter(|_| resumes),
             read_only: false,
-            trusted: false,
+            trusted: project.trusted,
             mcp,
         };
         let core = self.core.clone();

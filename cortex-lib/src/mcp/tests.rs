@@ -180,6 +180,7 @@ impl Served {
                 root: root.join(format!("{role:?}")),
                 is_git: false,
                 verification: None,
+                trusted: false,
                 created_at: now,
             })?;
             let agent = Agent {

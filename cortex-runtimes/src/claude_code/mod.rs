@@ -13,9 +13,12 @@ mod outcome;
 mod pipes;
 mod probe;
 mod pump;
+mod questions;
 mod reset;
+mod selftest;
 mod session;
-mod summary;
+mod stream;
+pub(crate) mod summary;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,15 +38,12 @@ use cortex_lib::port::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::time::{MissedTickBehavior, interval};
 
 use self::map::Conversation;
 use self::session::ClaudeSession;
 
 /// The id of this runtime.
 const ID: &str = "claude-code";
-/// How often the connection to the endpoint is looked at while a session starts. It takes 0.1 to 0.2 s.
-const MCP_EVERY: Duration = Duration::from_millis(50);
 
 /// What a person may set about Claude Code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -190,10 +190,10 @@ async fn handshake(session: &ClaudeSession, spec: &SessionSpec) -> Result<Ready>
         return Err(error.remedy(probe::LOG_IN));
     }
     let settings: Value = ask(session, &json!({"subtype": "get_settings"})).await?;
-    must_ask(&settings)?;
+    selftest::must_ask(&settings, launch::asked(spec))?;
     let version: Value = ask(session, &json!({"subtype": "get_binary_version"})).await?;
-    if spec.mcp.is_some() {
-        connected(session).await?;
+    if let Some(mcp) = &spec.mcp {
+        selftest::connected(session, &mcp.url).await?;
     }
     session.live().await.map_err(|error| start_error(&error))?;
     let text =
@@ -214,57 +214,6 @@ async fn ask<T: serde::de::DeserializeOwned>(
     };
     let answer = answer.map_err(protocol)?;
     serde_json::from_value(answer).map_err(|error| protocol(error.to_string()))
-}
-
-/// Settings of the machine, which an administrator may put down, can let tools run without a question. Then the person's rules
-/// in Cortex would not hold, so the session does not start.
-fn must_ask(settings: &Value) -> Result<()> {
-    let permissions = settings.pointer("/effective/permissions");
-    let field = |name: &str| permissions.and_then(|permissions| permissions.get(name));
-    let allowed = field("allow").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty());
-    let mode = field("defaultMode").and_then(Value::as_str).unwrap_or("default");
-    if !allowed && matches!(mode, "default" | "plan" | "dontAsk") {
-        return Ok(());
-    }
-    let what = match field("allow") {
-        Some(rules) if allowed => format!("the rules {rules}"),
-        _ => format!("the mode {mode}"),
-    };
-    Err(Error::new(
-        Code::RuntimeStartFailed,
-        format!("Claude Code would run tools without asking: {what} in its managed settings"),
-    )
-    .remedy(
-        "Ask the administrator of this machine to take them out of Claude Code's managed settings.",
-    ))
-}
-
-/// Waits until the tools of Cortex are there. The first turn would start without them.
-async fn connected(session: &ClaudeSession) -> Result<()> {
-    let mut ticks = interval(MCP_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        let status: wire::McpStatus = ask(session, &json!({"subtype": "mcp_status"})).await?;
-        let server =
-            status.mcp_servers.into_iter().find(|server| server.name == launch::MCP_SERVER);
-        let failure = match server {
-            Some(server) if server.status == "connected" => return Ok(()),
-            Some(server) if server.status == "pending" => continue,
-            Some(server) => {
-                let error = server.error.unwrap_or_else(|| "no reason given".to_owned());
-                format!("{}: {error}", server.status)
-            }
-            None => "it does not know the server".to_owned(),
-        };
-        return Err(Error::new(
-            Code::RuntimeStartFailed,
-            format!("Claude Code does not reach the tools of Cortex: {failure}"),
-        )
-        .remedy(
-            "Check that nothing between Claude Code and 127.0.0.1 (a proxy) takes the connection.",
-        ));
-    }
 }
 
 /// What the end of a session means while it starts.

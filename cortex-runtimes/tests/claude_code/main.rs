@@ -14,11 +14,15 @@ mod place;
 #[cfg(target_os = "linux")]
 mod planner;
 #[cfg(target_os = "linux")]
+mod questions;
+#[cfg(target_os = "linux")]
 mod sessions;
 #[cfg(target_os = "linux")]
 mod terminal;
 #[cfg(target_os = "linux")]
 mod tools;
+#[cfg(target_os = "linux")]
+mod trust;
 #[cfg(target_os = "linux")]
 mod turns;
 
@@ -41,6 +45,15 @@ fn main() -> ExitCode {
         return ended;
     }
     suite::run(
-        &[terminal::all(), sessions::all(), turns::all(), tools::all(), planner::all()].concat(),
+        &[
+            sessions::all(),
+            turns::all(),
+            tools::all(),
+            questions::all(),
+            trust::all(),
+            planner::all(),
+            terminal::all(),
+        ]
+        .concat(),
     )
 }
