@@ -10,7 +10,7 @@ use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::ids::RuntimeId;
 
 use super::screen::{Screen, card, cell, table, word};
-use super::{Exit, Global, find, with_door};
+use super::{Exit, Global, attach, find, with_door};
 use crate::door::Door;
 
 /// Who works
@@ -42,6 +42,8 @@ enum Action {
     Resume(Which),
     /// Stop an agent and start it again
     Restart(Which),
+    /// Show the terminal of an agent in terminal mode and type into it; Ctrl-] leaves, and the agent goes on
+    Attach(Which),
     /// Remove an agent that has no session
     Remove(Which),
 }
@@ -109,6 +111,11 @@ impl Action {
                 let agent_id = which.find(door).await?.agent_id;
                 door.call(StopAgent { agent_id }).await?
             }
+            Self::Attach(which) => {
+                let client = door.there().ok_or_else(|| alone(door))?;
+                let agent = which.find(door).await?;
+                return attach::attach(client, &agent, screen).await;
+            }
             Self::Pause(which) => {
                 let agent_id = which.find(door).await?.agent_id;
                 door.call(PauseAgent { agent_id }).await?
@@ -152,13 +159,14 @@ impl Create {
 
 /// A core that goes on when this command ends. In another one a session would end with the command.
 fn lasting(door: &Door) -> Result<&Door> {
-    if door.is_there() {
-        return Ok(door);
-    }
+    if door.is_there() { Ok(door) } else { Err(alone(door)) }
+}
+
+fn alone(door: &Door) -> Error {
     let message =
         "no core runs on this data directory, and an agent lives only as long as its core";
-    Err(Error::new(Code::CoreStopped, message)
-        .remedy(format!("Run `{}`, leave it running, and call again.", door.hint("serve"))))
+    Error::new(Code::CoreStopped, message)
+        .remedy(format!("Run `{}`, leave it running, and call again.", door.hint("serve")))
 }
 
 async fn list(door: &Door, project: Option<&str>, screen: Screen) -> Result<()> {

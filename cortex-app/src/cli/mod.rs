@@ -2,6 +2,7 @@
 
 mod agent;
 mod approvals;
+mod attach;
 mod call;
 mod changes;
 mod completions;

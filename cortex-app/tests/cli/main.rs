@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop")]
 
 mod approvals;
+mod attach;
 mod configuration;
 mod doctor;
 mod home;
