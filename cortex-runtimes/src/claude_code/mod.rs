@@ -106,6 +106,7 @@ impl Runtime for ClaudeCode {
     /// When the native session to resume is not known (any more), the error carries `resume_unknown: true`: the
     /// agent can be started afresh.
     async fn open(&self, spec: SessionSpec) -> Result<Opened> {
+        spec.require_offered(&self.info)?;
         let executable = probe::find(&self.config)?;
         let native = spec.resume.clone().unwrap_or_else(|| self.env.mint_v4().to_string());
         let program = launch::program(&executable, &self.config, &spec, &native)?;
