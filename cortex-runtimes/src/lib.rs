@@ -7,6 +7,8 @@ struct Readme;
 
 mod claude_code;
 mod command;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 
 pub use claude_code::{ClaudeCode, ClaudeCodeConfig};
 pub use command::{CommandConfig, CommandRuntime};
