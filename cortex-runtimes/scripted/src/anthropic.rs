@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::api::{Api, Event, request_id};
 use crate::record::{Request, Text, ToolResult};
-use crate::script::{Answer, Block, Script, Usage};
+use crate::script::{Answer, Block, Quota, Script, Usage};
 use crate::server::ScriptedServer;
 
 /// A scripted server that speaks the Anthropic Messages API.
@@ -142,6 +142,15 @@ pub(crate) fn error(kind: &str, message: &str, number: usize) -> Value {
     json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": request_id})
 }
 
+/// The headers that tell how much of a quota is used.
+pub(crate) fn quota_headers(quota: &Quota) -> Vec<(&'static str, String)> {
+    let status = if quota.used_percent < 100 { "allowed" } else { "rejected" };
+    vec![
+        ("anthropic-ratelimit-unified-status", status.to_owned()),
+        ("anthropic-ratelimit-unified-reset", quota.resets_at.to_string()),
+    ]
+}
+
 /// The API's name of the error that goes with an HTTP status.
 pub(crate) fn kind_of(status: u16) -> &'static str {
     match status {
@@ -166,7 +175,7 @@ const PIECES: usize = 64;
 /// A piece is at least so long, about what the real API sends.
 const PIECE_CHARS: usize = 16;
 
-fn pieces(text: &str, delta: impl Fn(&str) -> Value) -> Vec<Value> {
+pub(crate) fn pieces(text: &str, delta: impl Fn(&str) -> Value) -> Vec<Value> {
     let chars: Vec<char> = text.chars().collect();
     let size = (chars.len() / PIECES).max(PIECE_CHARS);
     chars.chunks(size).map(|piece| delta(&piece.iter().collect::<String>())).collect()
@@ -227,7 +236,7 @@ fn conversation(body: &Value) -> Option<String> {
 
 const REMINDER: (&str, &str) = ("<system-reminder>", "</system-reminder>");
 
-fn without_reminders(text: &str) -> String {
+pub(crate) fn without_reminders(text: &str) -> String {
     let mut kept = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(REMINDER.0) {
@@ -238,7 +247,7 @@ fn without_reminders(text: &str) -> String {
     kept.trim().to_owned()
 }
 
-fn texts_of(content: Option<&Value>) -> Vec<String> {
+pub(crate) fn texts_of(content: Option<&Value>) -> Vec<String> {
     match content {
         Some(Value::String(text)) => vec![text.clone()],
         other => list(other)
@@ -249,15 +258,15 @@ fn texts_of(content: Option<&Value>) -> Vec<String> {
     }
 }
 
-fn list(value: Option<&Value>) -> &[Value] {
+pub(crate) fn list(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-fn role(message: &Value) -> &str {
+pub(crate) fn role(message: &Value) -> &str {
     message.get("role").and_then(Value::as_str).unwrap_or_default()
 }
 
-fn word(value: &Value, name: &str) -> String {
+pub(crate) fn word(value: &Value, name: &str) -> String {
     value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 

@@ -1,23 +1,32 @@
 //! What the server asks of a model API, and which module answers. A further API is a variant here
 //! and a file beside `anthropic.rs`; scripts and records stay as they are.
 
+use std::collections::BTreeMap;
+
 use hyper::Method;
 use serde_json::Value;
 
 use crate::anthropic;
+use crate::chat;
 use crate::record::Request;
-use crate::script::Answer;
+use crate::responses;
+use crate::script::{Answer, Quota};
 
 /// The model API that a server speaks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Api {
     /// Anthropic's Messages API.
     Anthropic,
+    /// `OpenAI`'s Responses API.
+    Responses,
+    /// The chat completions API.
+    ChatCompletions,
 }
 
 /// One server-sent event.
 #[derive(Debug, Clone)]
 pub(crate) struct Event {
+    /// Its name; empty where the API gives none.
     pub(crate) kind: String,
     pub(crate) data: String,
 }
@@ -27,6 +36,8 @@ impl Api {
     pub(crate) fn asks(self, method: &Method, path: &str) -> bool {
         match self {
             Self::Anthropic => method == Method::POST && path == anthropic::PATH,
+            Self::Responses => method == Method::POST && path == responses::PATH,
+            Self::ChatCompletions => method == Method::POST && path == chat::PATH,
         }
     }
 
@@ -34,6 +45,16 @@ impl Api {
     pub(crate) fn read(self, body: Value) -> Request {
         match self {
             Self::Anthropic => anthropic::read(body),
+            Self::Responses => responses::read(body),
+            Self::ChatCompletions => chat::read(body),
+        }
+    }
+
+    /// The conversation that a request belongs to, where its headers name it.
+    pub(crate) fn conversation(self, headers: &BTreeMap<String, String>) -> Option<String> {
+        match self {
+            Self::Anthropic | Self::Responses => None,
+            Self::ChatCompletions => chat::conversation(headers),
         }
     }
 
@@ -41,6 +62,8 @@ impl Api {
     pub(crate) fn events(self, request: &Request, answer: &Answer, number: usize) -> Vec<Event> {
         match self {
             Self::Anthropic => anthropic::events(request, answer, number),
+            Self::Responses => responses::events(request, answer, number),
+            Self::ChatCompletions => chat::events(request, answer, number),
         }
     }
 
@@ -48,13 +71,47 @@ impl Api {
     pub(crate) fn message(self, request: &Request, answer: &Answer, number: usize) -> Value {
         match self {
             Self::Anthropic => anthropic::message(request, answer, number),
+            Self::Responses => responses::message(request, answer, number),
+            Self::ChatCompletions => chat::message(request, answer, number),
         }
     }
 
-    /// An error, as a body or as the data of an error event.
+    /// An error as a body.
     pub(crate) fn error(self, kind: &str, message: &str, number: usize) -> Value {
         match self {
             Self::Anthropic => anthropic::error(kind, message, number),
+            Self::Responses => responses::error(kind, message),
+            Self::ChatCompletions => chat::error(kind, message),
+        }
+    }
+
+    /// An error in the middle of a stream.
+    pub(crate) fn broken(self, kind: &str, message: &str, number: usize) -> Event {
+        match self {
+            Self::Anthropic | Self::ChatCompletions => {
+                let data = self.error(kind, message, number).to_string();
+                Event { kind: "error".to_owned(), data }
+            }
+            Self::Responses => responses::broken(kind, message, number),
+        }
+    }
+
+    /// The body that says that a quota is used up.
+    pub(crate) fn used_up(self, quota: &Quota, message: &str, number: usize) -> Value {
+        match self {
+            Self::Responses => responses::used_up(quota, message),
+            Self::Anthropic | Self::ChatCompletions => {
+                self.error(self.kind_of(429), message, number)
+            }
+        }
+    }
+
+    /// The headers that tell how much of a quota is used.
+    pub(crate) fn quota_headers(self, quota: &Quota) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Responses => responses::quota_headers(quota),
+            Self::Anthropic => anthropic::quota_headers(quota),
+            Self::ChatCompletions => Vec::new(),
         }
     }
 
@@ -62,6 +119,8 @@ impl Api {
     pub(crate) fn kind_of(self, status: u16) -> &'static str {
         match self {
             Self::Anthropic => anthropic::kind_of(status),
+            Self::Responses => responses::kind_of(status),
+            Self::ChatCompletions => chat::kind_of(status),
         }
     }
 }

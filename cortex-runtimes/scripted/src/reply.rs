@@ -33,6 +33,13 @@ pub(crate) async fn reply(
             mark.progress = Progress::Answered;
             return refuse(api, *code, message, *retry_after, number);
         }
+        Some(Fault::UsedUp { message, quota }) => {
+            mark.progress = Progress::Answered;
+            let body = api.used_up(quota, message, number);
+            let mut response = whole(StatusCode::TOO_MANY_REQUESTS, &body, number);
+            add(&mut response, api.quota_headers(quota));
+            return response;
+        }
         Some(Fault::NotAMessage) => {
             mark.progress = Progress::Answered;
             return whole(StatusCode::OK, &json!({"hello": "world"}), number);
@@ -44,11 +51,23 @@ pub(crate) async fn reply(
         )
         | None => {}
     }
-    if request.stream {
+    let mut response = if request.stream {
         let steps = steps(api, request, answer, number);
         streamed(steps, answer.pace, mark, "text/event-stream; charset=utf-8")
     } else {
         streamed(one_piece(api, request, answer, number), answer.pace, mark, "application/json")
+    };
+    if let Some(quota) = &answer.quota {
+        add(&mut response, api.quota_headers(quota));
+    }
+    response
+}
+
+fn add(response: &mut Response<Body>, headers: Vec<(&'static str, String)>) {
+    for (name, value) in headers {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            response.headers_mut().insert(name, value);
+        }
     }
 }
 
@@ -124,13 +143,20 @@ fn steps(api: Api, request: &Request, answer: &Answer, number: usize) -> Vec<Ste
         }
         Some(Fault::Error { after, kind, message }) => {
             steps.truncate(*after);
-            steps.push(sse("error", &api.error(kind, message, number).to_string()));
+            let broken = api.broken(kind, message, number);
+            steps.push(sse(&broken.kind, &broken.data));
         }
         Some(Fault::Garbage { after }) => {
             steps.truncate(*after);
             steps.push(sse("garbage", "{not json"));
         }
-        Some(Fault::Status { .. } | Fault::Silence { .. } | Fault::NotAMessage) | None => {}
+        Some(
+            Fault::Status { .. }
+            | Fault::UsedUp { .. }
+            | Fault::Silence { .. }
+            | Fault::NotAMessage,
+        )
+        | None => {}
     }
     steps
 }
@@ -147,7 +173,8 @@ fn one_piece(api: Api, request: &Request, answer: &Answer, number: usize) -> Vec
 }
 
 fn sse(kind: &str, data: &str) -> Step {
-    Step::Send(format!("event: {kind}\ndata: {data}\n\n").into())
+    let name = if kind.is_empty() { String::new() } else { format!("event: {kind}\n") };
+    Step::Send(format!("{name}data: {data}\n\n").into())
 }
 
 fn streamed(steps: Vec<Step>, pace: Pace, mark: Mark, kind: &'static str) -> Response<Body> {

@@ -101,9 +101,24 @@ pub struct Answer {
     pub usage: Usage,
     /// How fast it comes.
     pub pace: Pace,
+    /// How much of the account's quota is said to be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Quota>,
     /// What goes wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<Fault>,
+}
+
+/// How much of an account's quota is used, as the API tells in headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quota {
+    /// How much is used; 100 is all.
+    pub used_percent: u8,
+    /// How long the window is that it counts for.
+    pub window_minutes: u32,
+    /// When it begins anew, in seconds since the epoch.
+    pub resets_at: u64,
 }
 
 /// One piece of content.
@@ -135,6 +150,8 @@ pub struct Usage {
     pub cache_creation_input_tokens: u64,
     /// Tokens read from the cache.
     pub cache_read_input_tokens: u64,
+    /// Tokens of thinking, beside those written; for the APIs that tell them apart.
+    pub reasoning_tokens: u64,
 }
 
 impl Default for Usage {
@@ -144,6 +161,7 @@ impl Default for Usage {
             output_tokens: 7,
             cache_creation_input_tokens: 0,
             cache_read_input_tokens: 0,
+            reasoning_tokens: 0,
         }
     }
 }
@@ -171,6 +189,13 @@ pub enum Fault {
         /// Seconds for the `retry-after` header.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after: Option<u64>,
+    },
+    /// HTTP 429 because the account's quota is used up, in the API's own words for that.
+    UsedUp {
+        /// What it says.
+        message: String,
+        /// The quota.
+        quota: Quota,
     },
     /// Not even headers until the gate is opened; then the answer comes.
     Silence {
@@ -333,6 +358,21 @@ impl Answer {
     pub fn too_many_requests(retry_after: u64) -> Self {
         let message = "scripted 429".to_owned();
         Self::default().with(Fault::Status { code: 429, message, retry_after: Some(retry_after) })
+    }
+
+    /// Fails because the account's quota is used up until then, in seconds since the epoch.
+    #[must_use]
+    pub fn used_up(resets_at: u64) -> Self {
+        let quota = Quota { used_percent: 100, window_minutes: 300, resets_at };
+        let message = "The usage limit has been reached".to_owned();
+        Self::default().with(Fault::UsedUp { message, quota })
+    }
+
+    /// Tells how much of the account's quota is used; nothing by default.
+    #[must_use]
+    pub fn quota(mut self, quota: Quota) -> Self {
+        self.quota = Some(quota);
+        self
     }
 
     /// Says a text after what it says already.

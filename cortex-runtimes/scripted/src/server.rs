@@ -180,6 +180,7 @@ fn read(api: Api, head: &Parts, body: Value) -> Request {
     request.target = head.uri.path_and_query().map(ToString::to_string).unwrap_or_default();
     request.headers =
         head.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+    request.conversation = request.conversation.or_else(|| api.conversation(&request.headers));
     request
 }
 

@@ -24,3 +24,4 @@ pub use report::Report;
 pub use scenario::{Act, Attempt, Fault, Prompt, Reply, Scenario, marked_word};
 pub use subject::{Ability, Heard, Stage, Subject};
 pub use suite::{all, begin, run, run_case};
+pub use world::processes_with;

@@ -4,13 +4,18 @@ use cortex_lib::ids::SessionId;
 use cortex_lib::port::SessionFacts;
 
 /// The commands of the processes that carry the mark of a session.
-#[cfg(target_os = "linux")]
 pub(super) fn alive(session: &SessionId) -> Vec<String> {
-    let wanted = format!("{}={session}", cortex_lib::process::MARKER);
+    processes_with(&format!("{}={session}", cortex_lib::process::MARKER))
+}
+
+/// The commands of the processes whose environment has this entry, written `NAME=value`: for a
+/// [`Stage`](super::Stage) whose sessions share a process. Elsewhere than on Linux there are none.
+#[cfg(target_os = "linux")]
+pub fn processes_with(entry: &str) -> Vec<String> {
     // A process that ends while it is looked at is not alive, and one that is dead has no environment.
     let carries = |process: &std::path::Path| {
         let environment = fs_err::read(process.join("environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+        environment.split(|byte| *byte == 0).any(|one| one == entry.as_bytes())
     };
     let mut commands: Vec<_> =
         processes().filter(|process| carries(process)).map(|process| command(&process)).collect();
@@ -30,12 +35,6 @@ pub(super) fn lives(pid: u32) -> bool {
     let stat = fs_err::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // A dead process whose parent has not looked is still listed.
     stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with('Z'))
-}
-
-/// What the processes of a session were started with, as anybody on the machine may read it.
-#[cfg(target_os = "linux")]
-pub(super) fn arguments(session: &SessionId) -> String {
-    alive(session).join("\n")
 }
 
 #[cfg(target_os = "linux")]
@@ -62,9 +61,10 @@ fn command(process: &std::path::Path) -> String {
 /// Elsewhere the system does not show whose a process is.
 #[cfg(not(target_os = "linux"))]
 mod elsewhere {
-    use super::{SessionFacts, SessionId};
+    use super::SessionFacts;
 
-    pub(in super::super) fn alive(_: &SessionId) -> Vec<String> {
+    /// Nothing: the system does not show it.
+    pub fn processes_with(_: &str) -> Vec<String> {
         Vec::new()
     }
 
@@ -76,14 +76,12 @@ mod elsewhere {
         true
     }
 
-    pub(in super::super) fn arguments(_: &SessionId) -> String {
-        String::new()
-    }
-
     pub(in super::super) fn kill(_: &SessionFacts) -> Result<(), String> {
         Err("processes are only looked at on Linux".to_owned())
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) use elsewhere::{alive, arguments, kill, lives, running};
+pub use elsewhere::processes_with;
+#[cfg(not(target_os = "linux"))]
+pub(super) use elsewhere::{kill, lives, running};

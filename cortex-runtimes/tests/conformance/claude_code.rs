@@ -12,7 +12,7 @@ use cortex_runtimes::{ClaudeCode, ClaudeCodeConfig};
 use cortex_scripted::{CliHome, ScriptedAnthropic};
 use serde_json::{Value, json};
 
-use crate::model::{Tools, script};
+use crate::model::{Tools, heard, script};
 
 /// The subject.
 pub(crate) struct ClaudeCodeSubject {
@@ -36,6 +36,7 @@ impl Subject for ClaudeCodeSubject {
             Ability::Memory,
             Ability::Instructions,
             Ability::Shell,
+            Ability::Questions,
             Ability::Service,
             Ability::Processes,
             Ability::Program,
@@ -81,14 +82,7 @@ impl Stage for Place {
     }
 
     fn heard(&self) -> Option<Vec<Heard>> {
-        let heard = self.server.requests().into_iter().map(|request| {
-            let texts = request.texts.into_iter().map(|one| one.text);
-            Heard {
-                model: request.model,
-                texts: [request.system].into_iter().chain(texts).collect(),
-            }
-        });
-        Some(heard.collect())
+        Some(heard(&self.server))
     }
 
     fn models(&self) -> Vec<String> {

@@ -13,6 +13,8 @@
 #[cfg(target_os = "linux")]
 mod claude_code;
 #[cfg(target_os = "linux")]
+mod codex;
+#[cfg(target_os = "linux")]
 mod command;
 #[cfg(target_os = "linux")]
 mod live;
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         return suite::run(&live::results().tests());
     }
     let claude_code = cli::require(cli::claude_code());
+    let codex = cli::require(cli::codex());
     if let Some(ended) = offline::enter() {
         return ended;
     }
@@ -51,6 +54,10 @@ fn main() -> ExitCode {
     results.subject(Arc::new(command::Command));
     match claude_code {
         Some(program) => results.subject(Arc::new(claude_code::ClaudeCodeSubject::new(program))),
+        None => results.lack_one(),
+    }
+    match codex {
+        Some(program) => results.subject(Arc::new(codex::CodexSubject::new(program))),
         None => results.lack_one(),
     }
     suite::run(&results.tests())

@@ -1,7 +1,10 @@
 //! A scripted model that plays a scenario, with the tools of the CLI that asks it.
 
-use cortex_runtimes::conformance::{Act, Fault, Scenario};
-use cortex_scripted::{Answer, Script, When};
+use std::time::Duration;
+
+use cortex_lib::env::{Env as _, SystemEnv};
+use cortex_runtimes::conformance::{Act, Fault, Heard, Scenario};
+use cortex_scripted::{Answer, Script, ScriptedServer, When};
 use serde_json::Value;
 
 /// The tools of one CLI.
@@ -58,10 +61,22 @@ fn fail(fault: Fault, tools: &dyn Tools) -> Answer {
     match fault {
         Fault::LoginRefused => Answer::status(401),
         Fault::RequestRefused => Answer::status(400),
-        Fault::RateLimited(secs) => Answer::too_many_requests(secs),
+        Fault::RateLimited(secs) => {
+            let resets = SystemEnv::new().now().after(Duration::from_secs(secs));
+            Answer::used_up(u64::try_from(resets.as_millis() / 1_000).unwrap())
+        }
         Fault::Overloaded => Answer::status(503),
         Fault::Broken => Answer::status(500),
         Fault::Cut => Answer::text("some words").cut_after(tools.events_to_first_text()),
         other => panic!("no model can play {other:?} yet"),
     }
+}
+
+/// What the model was sent so far.
+pub(crate) fn heard(server: &ScriptedServer) -> Vec<Heard> {
+    let heard = server.requests().into_iter().map(|request| {
+        let texts = request.texts.into_iter().map(|one| one.text);
+        Heard { model: request.model, texts: [request.system].into_iter().chain(texts).collect() }
+    });
+    heard.collect()
 }

@@ -60,7 +60,7 @@ async fn a_used_up_quota_is_a_rate_limit(bench: &Bench<'_>) -> Outcome {
     Ok(match failure.resets_at {
         Some(_) => Seen::Noted("with the time when it ends".to_owned()),
         None => Seen::Noted(
-            "without the time when it ends, when only `retry-after` tells it".to_owned(),
+            "without the time when it ends".to_owned(),
         ),
     })
 }

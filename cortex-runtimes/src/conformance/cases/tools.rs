@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use cortex_lib::error::Code;
-use cortex_lib::port::{Steered, ToolAnswer};
+use cortex_lib::port::{Steered, ToolAnswer, TurnOutcome};
 
 use super::say;
 use crate::conformance::case::{Case, Outcome, Seen, Stop, cases, ensure};
@@ -13,11 +13,10 @@ use crate::conformance::live::{refused, succeeded};
 use crate::conformance::place::Bench;
 use crate::conformance::scenario::{Act, Scenario};
 use crate::conformance::subject::Ability;
-use crate::conformance::world;
 
 pub(super) const CASES: &[Case] = cases!["Tools":
     a_tool_asks_first_and_runs_when_it_is_allowed [ToolApproval] [Shell],
-    a_denied_tool_does_not_run_and_the_agent_reads_why [ToolApproval] [Shell],
+    a_denied_tool_does_not_run_and_the_turn_goes_on [ToolApproval] [Shell],
     an_answer_that_comes_too_late_is_no_error [] [],
     a_question_is_carried_to_the_user [] [Questions],
     input_reaches_the_turn_that_runs [InteractiveInput] [Shell],
@@ -56,7 +55,7 @@ async fn a_tool_asks_first_and_runs_when_it_is_allowed(bench: &Bench<'_>) -> Out
     Ok(Seen::Held)
 }
 
-async fn a_denied_tool_does_not_run_and_the_agent_reads_why(bench: &Bench<'_>) -> Outcome {
+async fn a_denied_tool_does_not_run_and_the_turn_goes_on(bench: &Bench<'_>) -> Outcome {
     let mut scenario = Scenario::new();
     let run = scenario.prompt([Act::Run("echo > ran".into()), Act::SayWord]);
     let place = bench.stage(&scenario).await?;
@@ -68,9 +67,13 @@ async fn a_denied_tool_does_not_run_and_the_agent_reads_why(bench: &Bench<'_>) -
     live.answer(&request, ToolAnswer::Deny { reason }).await?;
     let end = live.ended(&turn).await?;
     ensure!(!place.path("ran").exists(), "it was denied and ran");
-    succeeded(&end, "curlew")?;
     live.close().await?;
-    Ok(Seen::Held)
+    // A CLI that knows no reasons only tells its model that there was a no.
+    Ok(match succeeded(&end, "curlew") {
+        Ok(()) => Seen::Noted("the agent reads why".to_owned()),
+        Err(why) if !matches!(end.outcome, TurnOutcome::Succeeded { .. }) => return Err(why),
+        Err(_) => Seen::Noted("the agent is told that it may not, and not why".to_owned()),
+    })
 }
 
 async fn an_answer_that_comes_too_late_is_no_error(bench: &Bench<'_>) -> Outcome {
@@ -183,7 +186,7 @@ async fn the_credential_stands_nowhere(bench: &Bench<'_>) -> Outcome {
     let (id, scratch) = (spec.session_id.clone(), spec.scratch.clone());
     let mut live = place.try_open(spec).await??;
     live.says(&hello, "hello").await?;
-    ensure!(!world::arguments(&id).contains(CREDENTIAL), "every user of this machine can read it");
+    ensure!(!place.stage.alive(&id).join("\n").contains(CREDENTIAL), "every user of this machine can read it");
     for folder in [scratch, place.stage.project()] {
         if let Some(file) = holds(&folder, CREDENTIAL)? {
             return Err(Stop::Failed(format!("it stands in the file {file}")));
