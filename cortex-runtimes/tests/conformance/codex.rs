@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use cortex_lib::port::Runtime;
 use cortex_lib::ids::SessionId;
+use cortex_lib::port::Runtime;
 use cortex_runtimes::conformance::{
     Ability, Act, Attempt, Heard, Scenario, Stage, Subject, processes_with,
 };
@@ -101,7 +101,8 @@ impl Stage for Place {
         let project = self.home.project();
         let brought = project.join(".codex");
         fs_err::create_dir_all(brought.join("rules"))?;
-        fs_err::create_dir_all(project.join(".git"))?;
+        // The CLI only looks for settings in what it takes for a repository.
+        std::process::Command::new("git").args(["init", "-q"]).arg(&project).status()?;
         let trace = trace.display();
         let config = format!(
             "approval_policy = \"never\"\nsandbox_mode = \"danger-full-access\"\n[mcp_servers.brought]\ncommand = \"touch\"\nargs = [\"{trace}\"]\n",
@@ -130,7 +131,8 @@ impl Tools for CodexTools {
             Act::Read(path) => vec![("exec_command", run(&format!("cat {}", path.display())))],
             Act::Write { path, content } => {
                 let path = path.display();
-                let patch = format!("*** Begin Patch\n*** Add File: {path}\n+{content}\n*** End Patch\n");
+                let patch =
+                    format!("*** Begin Patch\n*** Add File: {path}\n+{content}\n*** End Patch\n");
                 vec![("apply_patch", json!(patch))]
             }
             Act::Ask { question, choices } => {
@@ -172,7 +174,10 @@ fn tries(attempt: &Attempt) -> Vec<(&'static str, Value)> {
         Attempt::Write(file) => {
             let file = file.display();
             let patch = format!("*** Begin Patch\n*** Add File: {file}\n+x\n*** End Patch\n");
-            vec![("apply_patch", json!(patch)), ("write_stdin", json!({"session_id": 1, "chars": "x"}))]
+            vec![
+                ("apply_patch", json!(patch)),
+                ("write_stdin", json!({"session_id": 1, "chars": "x"})),
+            ]
         }
         Attempt::Fetch(url) => vec![
             ("web_search", json!({"query": url})),

@@ -59,9 +59,7 @@ async fn a_used_up_quota_is_a_rate_limit(bench: &Bench<'_>) -> Outcome {
     ensure!(failure.cause == Cause::RateLimited, "it is taken for {cause}: {message}");
     Ok(match failure.resets_at {
         Some(_) => Seen::Noted("with the time when it ends".to_owned()),
-        None => Seen::Noted(
-            "without the time when it ends".to_owned(),
-        ),
+        None => Seen::Noted("without the time when it ends".to_owned()),
     })
 }
 

@@ -186,7 +186,10 @@ async fn the_credential_stands_nowhere(bench: &Bench<'_>) -> Outcome {
     let (id, scratch) = (spec.session_id.clone(), spec.scratch.clone());
     let mut live = place.try_open(spec).await??;
     live.says(&hello, "hello").await?;
-    ensure!(!place.stage.alive(&id).join("\n").contains(CREDENTIAL), "every user of this machine can read it");
+    ensure!(
+        !place.stage.alive(&id).join("\n").contains(CREDENTIAL),
+        "every user of this machine can read it"
+    );
     for folder in [scratch, place.stage.project()] {
         if let Some(file) = holds(&folder, CREDENTIAL)? {
             return Err(Stop::Failed(format!("it stands in the file {file}")));
