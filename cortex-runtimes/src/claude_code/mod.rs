@@ -134,6 +134,7 @@ impl Runtime for ClaudeCode {
     /// When the native session to resume is not known (any more), the error carries `resume_unknown: true`: the
     /// agent can be started afresh.
     async fn open(&self, spec: SessionSpec) -> Result<Opened> {
+        spec.require_offered(&self.info)?;
         let executable = probe::find(&self.config)?;
         if spec.interaction == Interaction::Terminal {
             return self.open_terminal(&executable, &spec).await;

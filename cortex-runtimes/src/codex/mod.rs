@@ -145,6 +145,7 @@ impl Runtime for Codex {
     /// When the native session to resume is not known (any more), the error carries `resume_unknown: true`: the
     /// agent can be started afresh.
     async fn open(&self, spec: SessionSpec) -> Result<Opened> {
+        spec.require_offered(&self.info)?;
         let executable = probe::find(&self.config)?;
         let lease = self.pool.take(executable, thread::purpose(&spec)).await?;
         // From here on a dropped future gives the process back: nobody else holds it for this session.
