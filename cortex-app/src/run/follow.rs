@@ -62,6 +62,8 @@ pub(crate) struct Follow<'a> {
     pub(crate) output: OutputStream,
     /// Who approves.
     pub(crate) approval: Approval,
+    /// Whether the answers to tool requests are said.
+    pub(crate) tells_requests: bool,
     /// The newest event that was seen.
     pub(crate) seen: u64,
 }
@@ -179,6 +181,11 @@ impl Follow<'_> {
     fn hear(&mut self, event: &Event) {
         self.seen = self.seen.max(event.seq);
         self.show.event(event);
+        if self.tells_requests
+            && let Some(text) = self.progress.decided(event)
+        {
+            self.show.aside_of_events(&text);
+        }
     }
 
     /// Hears what was said until now, so that nothing is missing before the last line.
