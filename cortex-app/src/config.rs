@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use cortex_lib::api;
 use cortex_lib::error::{Code, Error, Problem, Result};
+use cortex_lib::limits::MCP_PORT;
 use cortex_lib::port::Runtime;
 use cortex_lib::settings::{Agents, Approvals, Events, Planner, Resources, Retry, Settings};
 use cortex_runtimes::{ClaudeCode, ClaudeCodeConfig, CommandConfig, CommandRuntime};
@@ -46,15 +47,16 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Mcp {
-    /// Serve it.
+    /// Serve it, to clients and to the sessions of agents. Without it agents have no tools of Cortex, and no
+    /// orchestrator starts.
     pub enabled: bool,
-    /// Its port on 127.0.0.1; 0: any free one. Two cores on one machine need two.
+    /// Its port on 127.0.0.1; 0: any free one. Two cores on one machine need two. `cortex run` takes any free one.
     pub port: u16,
 }
 
 impl Default for Mcp {
     fn default() -> Self {
-        Self { enabled: true, port: 47_821 }
+        Self { enabled: true, port: MCP_PORT }
     }
 }
 

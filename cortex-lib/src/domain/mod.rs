@@ -27,6 +27,7 @@ pub mod proposal;
 pub mod proposed;
 pub mod retry;
 pub mod schedule;
+pub mod steer;
 pub mod task;
 pub mod terminal;
 pub mod text;

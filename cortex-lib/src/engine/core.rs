@@ -61,6 +61,8 @@ pub(crate) struct Parts {
     pub(crate) data_dir: PathBuf,
     /// Whether it only answers and begins nothing by itself.
     pub(crate) at_rest: bool,
+    /// Where its sessions find its tools, when an endpoint is served.
+    pub(crate) endpoint: Option<String>,
 }
 
 struct Inner {
@@ -206,9 +208,19 @@ impl Core {
         &self.inner.parts.data_dir
     }
 
+    /// Its data directory as it would stand in a text of an agent.
+    pub(crate) fn data_dir_text(&self) -> String {
+        self.data_dir().to_string_lossy().into_owned()
+    }
+
     /// Its memory.
     pub(crate) fn store(&self) -> &Store {
         &self.inner.parts.store
+    }
+
+    /// Where its sessions find its tools, when an endpoint is served.
+    pub(super) fn endpoint(&self) -> Option<&str> {
+        self.inner.parts.endpoint.as_deref()
     }
 
     pub(crate) fn settings(&self) -> Arc<Settings> {

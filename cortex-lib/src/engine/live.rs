@@ -49,7 +49,8 @@ impl Pulse {
         self.beat(now, false);
     }
 
-    fn beat(&self, now: Duration, in_tool: bool) {
+    /// It shows a sign of life. `in_tool`: from here on silence is no stall.
+    pub(super) fn beat(&self, now: Duration, in_tool: bool) {
         self.last_ms.store(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.in_tool.store(in_tool, Ordering::Relaxed);
     }

@@ -167,6 +167,8 @@ impl WriteTx<'_> {
             end => end,
         };
         self.end_session(id)?;
+        self.end_approvals_of_session(id, end)?;
+        self.cut_steers(id)?;
         let attempts: Vec<_> =
             self.live_attempts()?.into_iter().filter(|attempt| attempt.session_id == *id).collect();
         let turns: Vec<_> =
@@ -274,6 +276,7 @@ impl WriteTx<'_> {
         );
         if tasks.is_empty() {
             self.expire_messages_to_agent(id)?;
+            self.drop_rules_of_agent(&agent.project_id, id)?;
             return self.remove_agent(&agent);
         }
         let message = format!("agent {} is still needed by {} tasks", agent.name, tasks.len());

@@ -34,6 +34,7 @@ mod reassigning;
 mod refusals;
 mod secrets;
 mod stalls;
+mod steering;
 mod task_table;
 mod tasks;
 mod turns;

@@ -14,9 +14,15 @@ mod place;
 #[cfg(target_os = "linux")]
 mod planner;
 #[cfg(target_os = "linux")]
+mod questions;
+#[cfg(target_os = "linux")]
 mod sessions;
 #[cfg(target_os = "linux")]
+mod terminal;
+#[cfg(target_os = "linux")]
 mod tools;
+#[cfg(target_os = "linux")]
+mod trust;
 #[cfg(target_os = "linux")]
 mod turns;
 
@@ -38,5 +44,16 @@ fn main() -> ExitCode {
     if let Some(ended) = offline::enter() {
         return ended;
     }
-    suite::run(&[sessions::all(), turns::all(), tools::all(), planner::all()].concat())
+    suite::run(
+        &[
+            sessions::all(),
+            turns::all(),
+            tools::all(),
+            questions::all(),
+            trust::all(),
+            planner::all(),
+            terminal::all(),
+        ]
+        .concat(),
+    )
 }

@@ -19,7 +19,6 @@ pub(crate) fn all() -> Vec<Case> {
         a_reading_session_has_only_the_tools_to_read,
         an_orchestrator_has_the_tools_of_cortex_and_no_others,
         a_worker_uses_the_tools_of_cortex_unasked_and_past_a_proxy,
-        settings_of_the_project_do_not_run,
     ]
     .into()
 }
@@ -130,6 +129,7 @@ async fn a_reading_session_has_only_the_tools_to_read() {
     live.close().await;
 }
 
+/// S-230, S-231.
 async fn an_orchestrator_has_the_tools_of_cortex_and_no_others() {
     let place = Place::new(
         Script::new()
@@ -188,24 +188,4 @@ async fn a_worker_uses_the_tools_of_cortex_unasked_and_past_a_proxy() {
     assert!(offered("mcp__cortex__list_tasks") && offered("Bash"), "{requests:?}");
     assert_eq!(place.server.strangers(), []);
     live.close().await;
-}
-
-async fn settings_of_the_project_do_not_run() {
-    let place = Place::new(Script::new().otherwise(Answer::text("ok"))).await;
-    let (settings, ran) = (place.home.project().join(".claude"), place.home.project().join("ran"));
-    fs_err::create_dir(&settings).unwrap();
-    let touch = format!("touch {}", ran.display());
-    let hook = json!([{"hooks": [{"type": "command", "command": touch}]}]);
-    let text = json!({
-        "hooks": {"SessionStart": hook, "UserPromptSubmit": hook, "Stop": hook},
-        "permissions": {"allow": ["Bash", "Write"], "defaultMode": "acceptEdits"},
-    });
-    fs_err::write(settings.join("settings.json"), text.to_string()).unwrap();
-    let server = json!({"mcpServers": {"x": {"command": "touch", "args": [ran]}}});
-    fs_err::write(place.home.project().join(".mcp.json"), server.to_string()).unwrap();
-    let mut live = place.open().await;
-    let (end, _) = live.turn("hello").await;
-    assert_eq!(end.outcome, succeeded("ok"));
-    live.close().await;
-    assert!(!ran.exists());
 }

@@ -106,6 +106,12 @@ impl ScriptedRuntime {
         self
     }
 
+    /// What it can do besides.
+    pub fn with(mut self, capability: Capability) -> Self {
+        self.info.capabilities.insert(capability);
+        self
+    }
+
     /// What it cannot do, of what it can.
     pub fn without(mut self, capability: Capability) -> Self {
         self.info.capabilities.remove(&capability);

@@ -33,6 +33,7 @@ impl Opening {
 pub struct Script {
     pub(super) accept: Accept,
     pub(super) interrupt: Interrupt,
+    pub(super) steer: Hears,
     pub(super) steps: Vec<Step>,
     pub(super) usage: Usage,
     pub(super) outlives_close: bool,
@@ -62,10 +63,26 @@ impl Default for Interrupt {
     }
 }
 
+/// What more input does to a turn.
+#[derive(Clone, Debug)]
+pub(super) enum Hears {
+    After(Duration),
+    TooLate,
+    Refuses(Error),
+    Never,
+}
+
+impl Default for Hears {
+    fn default() -> Self {
+        Self::After(Duration::ZERO)
+    }
+}
+
 /// One thing that a turn does.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Wait(Duration),
+    Hear,
     Emit(SessionEvent),
     Output(OutputKind, String),
     Ask(ToolRequest),
@@ -90,6 +107,11 @@ impl Script {
     /// Takes time before what follows.
     pub fn wait(self, time: Duration) -> Self {
         self.then(Step::Wait(time))
+    }
+
+    /// Waits until the turn is given more to go on, and says that.
+    pub fn hear(self) -> Self {
+        self.then(Step::Hear)
     }
 
     /// Says something.
@@ -199,6 +221,30 @@ impl Script {
     /// An interrupt is refused.
     pub fn interrupt_fails(mut self, error: Error) -> Self {
         self.interrupt = Interrupt::Refused(error);
+        self
+    }
+
+    /// What the turn is given while it runs reaches it after this time, if it still runs then. Default: at once.
+    pub fn steered_after(mut self, time: Duration) -> Self {
+        self.steer = Hears::After(time);
+        self
+    }
+
+    /// What the turn is given while it runs comes too late, as if it had just ended.
+    pub fn steered_too_late(mut self) -> Self {
+        self.steer = Hears::TooLate;
+        self
+    }
+
+    /// What the turn is given while it runs is refused.
+    pub fn steer_fails(mut self, error: Error) -> Self {
+        self.steer = Hears::Refuses(error);
+        self
+    }
+
+    /// Nobody says whether the turn hears what it is given.
+    pub fn steer_hangs(mut self) -> Self {
+        self.steer = Hears::Never;
         self
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cortex_lib::api::tool::{ListTasks, StopAgent};
-use cortex_lib::domain::approval::{Decide, Rule};
+use cortex_lib::domain::approval::{Decide, Rule, Unmatched};
 use cortex_lib::engine::CoreState;
 use cortex_lib::env::{Env, SimEnv};
 use cortex_lib::error::Code;
@@ -257,6 +257,7 @@ impl<'a> Sim<'a> {
         settings.agents.stall_secs = 100;
         settings.resources.max_active_processes = 5;
         settings.resources.max_verifications = 2;
+        settings.approvals.default = Unmatched::Deny;
         for choice in self.plan.choices() {
             let Choice::Setting(of, setting) = choice else { continue };
             if *of != life {

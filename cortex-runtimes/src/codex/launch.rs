@@ -1,0 +1,322 @@
+//! How the CLI is started: its arguments, its environment and its catalogue of models.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::time::Duration;
+
+use cortex_lib::env::Env;
+use cortex_lib::error::{Code, Error, Result};
+use cortex_lib::process::{Exit, Lines, Program};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::time::timeout;
+
+use super::CodexConfig;
+use super::server::Server;
+
+/// The name of the MCP server with the tools of Cortex.
+pub(super) const MCP_SERVER: &str = "cortex";
+
+/// The variables of this family that belong to the person's login and machine. All others of the family are those of a
+/// Codex session around this process.
+const KEPT: [&str; 6] = [
+    "CODEX_HOME",
+    "CODEX_SQLITE_HOME",
+    "CODEX_API_KEY",
+    "CODEX_ACCESS_TOKEN",
+    "CODEX_CA_CERTIFICATE",
+    "CODEX_RS_SSE_FIXTURE",
+];
+
+/// Features of the CLI that are switched off for all of its threads.
+const OFF: [&str; 3] = [
+    // It breaks off what the agent says when more is said to it: the text is lost.
+    "instant_interrupt",
+    // Without a network a turn would never end. The core waits, where a person sees it.
+    "unbounded_connection_retries",
+    // A copy of the CLI that outlives everything.
+    "daemon_auto_start",
+];
+
+/// How long the catalogue may take. It was seen to take 0.05 s; it may ask the account's server.
+const CATALOGUE_WAIT: Duration = Duration::from_secs(10);
+/// The catalogue that the CLI brings along takes less.
+const BUNDLED_WAIT: Duration = Duration::from_secs(5);
+
+/// What a process is for. The catalogue of models, which says what tools a model gets, is read once for a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Purpose {
+    /// Agents that work.
+    Working,
+    /// Agents that are confined: to the tools of Cortex, or to reading.
+    Confined,
+}
+
+/// Starts a process and waits until it answers.
+///
+/// # Errors
+///
+/// `runtime.start_failed` and what [`Program::spawn`] says.
+pub(super) async fn start(
+    executable: &Path,
+    config: &CodexConfig,
+    env: &dyn Env,
+    purpose: Purpose,
+) -> Result<(Server, Started)> {
+    let files = folder()?;
+    let catalogue = catalogue(executable, config, env, purpose).await?;
+    let file = files.path().join("models.json");
+    fs_err::write(&file, catalogue.to_string()).map_err(|error| unwritten(&error))?;
+    let mut argv: Vec<OsString> = vec![executable.into(), "app-server".into()];
+    argv.extend(OFF.into_iter().flat_map(|feature| ["--disable", feature]).map(OsString::from));
+    let file = file.display().to_string();
+    for setting in [
+        "check_for_update_on_startup=false".to_owned(),
+        "analytics.enabled=false".to_owned(),
+        // A JSON text is a TOML one.
+        format!("model_catalog_json={}", Value::from(file)),
+    ] {
+        argv.extend(["-c".into(), setting.into()]);
+    }
+    // Not the marker of a session: what those leave behind is found by theirs, and the process serves others.
+    let program = Program::new(argv, files.path(), format!("codex-{}", env.mint()));
+    let owned = environment(program, config).spawn().await?;
+    let server = Server::begin(owned, Some(files));
+    let started = initialize(&server).await?;
+    Ok((server, started))
+}
+
+/// What a process says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Started {
+    /// Its version.
+    pub(super) version: Option<String>,
+    /// Its folder for settings, login and conversations.
+    pub(super) home: Option<String>,
+}
+
+async fn initialize(server: &Server) -> Result<Started> {
+    let us = json!({"name": "cortex", "title": "Cortex", "version": env!("CARGO_PKG_VERSION")});
+    let can = json!({"experimentalApi": true, "requestAttestation": false});
+    let params = json!({"clientInfo": us, "capabilities": can});
+    let answer = server.ask("initialize", params).await.map_err(|error| unstarted(&error))?;
+    let answer = answer.map_err(|refusal| protocol("initialize", &refusal.message))?;
+    server.say(super::wire::note("initialized")).await.map_err(|error| unstarted(&error))?;
+    let agent = super::wire::text(&answer, "/userAgent");
+    // `cortex/0.171.0 (Debian …)`.
+    let version = agent.as_deref().and_then(|agent| agent.split_once('/')?.1.split(' ').next());
+    Ok(Started {
+        version: version.map(str::to_owned),
+        home: super::wire::text(&answer, "/codexHome"),
+    })
+}
+
+/// The error of a process that ends while it starts.
+pub(super) fn unstarted(error: &Error) -> Error {
+    match error.code() {
+        Code::RuntimeSessionEnded => Error::new(Code::RuntimeStartFailed, error.message()),
+        code => Error::new(code, error.message()),
+    }
+}
+
+/// The error of an answer that should have been another one.
+pub(super) fn protocol(method: &str, what: &str) -> Error {
+    let message = format!("Codex did not answer {method} as it should: {what}");
+    Error::new(Code::RuntimeProtocol, message)
+}
+
+/// A folder for what a process reads. Other users have no business in it.
+fn folder() -> Result<TempDir> {
+    tempfile::Builder::new().prefix("cortex-codex-").tempdir().map_err(|error| unwritten(&error))
+}
+
+fn unwritten(error: &std::io::Error) -> Error {
+    let message = format!("the models of Codex were not written down: {error}");
+    Error::new(Code::RuntimeStartFailed, message)
+}
+
+/// The models that the CLI knows, with less than their usual tools.
+///
+/// No setting takes the newer models' agents below them away; the catalogue does. They would work on after
+/// the end of a turn, and ask under names of their own. For a confined agent it also takes the JavaScript that
+/// others call their tools by, and the tool to patch files.
+async fn catalogue(
+    executable: &Path,
+    config: &CodexConfig,
+    env: &dyn Env,
+    purpose: Purpose,
+) -> Result<Value> {
+    let wanted = ["debug", "models"];
+    let refreshed = run(executable, &wanted, config, env, CATALOGUE_WAIT).await;
+    let mut catalogue = match refreshed.ok().and_then(|(_, text)| models(&text)) {
+        Some(catalogue) => catalogue,
+        None => {
+            let wanted = ["debug", "models", "--bundled"];
+            let (exit, text) = run(executable, &wanted, config, env, BUNDLED_WAIT).await?;
+            models(&text).ok_or_else(|| {
+                let message = format!("Codex does not tell its models ({exit})");
+                Error::new(Code::RuntimeStartFailed, message).remedy(
+                    "Install a newer Codex: this one has no `codex debug models`, by which agents are confined.",
+                )
+            })?
+        }
+    };
+    for model in catalogue.get_mut("models").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(model) = model.as_object_mut() {
+            restrict(model, purpose);
+        }
+    }
+    Ok(catalogue)
+}
+
+fn models(text: &str) -> Option<Value> {
+    let catalogue: Value = serde_json::from_str(text.get(text.find('{')?..)?).ok()?;
+    catalogue.get("models")?.as_array().is_some_and(|all| !all.is_empty()).then_some(catalogue)
+}
+
+fn restrict(model: &mut serde_json::Map<String, Value>, purpose: Purpose) {
+    let mut set = |name: &str, value: Value| drop(model.insert(name.to_owned(), value));
+    set("multi_agent_version", Value::Null);
+    set("experimental_supported_tools", json!([]));
+    if purpose == Purpose::Confined {
+        set("tool_mode", Value::Null);
+        set("supports_search_tool", Value::Bool(false));
+        set("apply_patch_tool_type", Value::Null);
+        set("use_responses_lite", Value::Bool(false));
+    }
+}
+
+/// The environment of the CLI: this process's, without the traces of a session around it, and with what the
+/// configuration sets. What is on this machine is reached past a proxy: else the CLI sends the credentials of its sessions
+/// there.
+pub(super) fn environment(mut program: Program, config: &CodexConfig) -> Program {
+    for (name, _) in inherited() {
+        if is_foreign(&name) {
+            program = program.remove_env(name);
+        }
+    }
+    for (name, value) in &config.env {
+        program = program.env(name, value);
+    }
+    let past = past_proxy(config);
+    program.env("NO_PROXY", &past).env("no_proxy", &past)
+}
+
+const LOCAL_HOSTS: &str = "127.0.0.1,localhost";
+
+fn past_proxy(config: &CodexConfig) -> String {
+    let hosts = ["NO_PROXY", "no_proxy"].into_iter().find_map(|name| setting(config, name));
+    match hosts.as_deref().map(str::trim) {
+        None | Some("") => LOCAL_HOSTS.to_owned(),
+        Some(hosts) => format!("{hosts},{LOCAL_HOSTS}"),
+    }
+}
+
+/// A variable as the CLI will see it: configured or inherited.
+fn setting(config: &CodexConfig, name: &str) -> Option<String> {
+    config.env.get(name).cloned().or_else(|| {
+        let (_, value) = inherited().find(|(inherited, _)| inherited == name)?;
+        value.into_string().ok()
+    })
+}
+
+/// What the CLI would inherit. It needs most of it: where things are, how to log in, which proxy to use.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "to know which names of a surrounding session to remove"
+)]
+fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
+    std::env::vars_os()
+}
+
+fn is_foreign(name: &OsStr) -> bool {
+    let Some(name) = name.to_str() else { return false };
+    name.starts_with("CODEX_") && !KEPT.contains(&name)
+}
+
+/// Runs the program to its end and returns its standard output. Whatever happens, nothing of it lives afterwards.
+async fn run(
+    executable: &Path,
+    arguments: &[&str],
+    config: &CodexConfig,
+    env: &dyn Env,
+    wait: Duration,
+) -> Result<(Exit, String)> {
+    let argv = [executable.as_os_str()].into_iter().chain(arguments.iter().map(AsRef::as_ref));
+    let program = Program::new(argv, std::env::temp_dir(), format!("probe-{}", env.mint()));
+    let owned = environment(program, config).spawn().await?;
+    drop(owned.take_stdin());
+    let output = async {
+        let mut output = String::new();
+        if let Some(stdout) = owned.take_stdout() {
+            let mut lines = Lines::new(stdout);
+            while let Ok(Some(line)) = lines.next_line().await {
+                output.push_str(&line.text);
+                output.push('\n');
+            }
+        }
+        (owned.exited().await, output)
+    };
+    let output = timeout(wait, output).await;
+    owned.end().await;
+    output.map_err(|_| {
+        let what = format!("{} {}", executable.display(), arguments.join(" "));
+        let message = format!("{what} did not end within {} s", wait.as_secs());
+        Error::new(Code::RuntimeStartFailed, message)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn no_model_has_agents_below_it_and_a_confined_one_no_tools_of_its_own() {
+        let usual = json!({
+            "slug": "m", "multi_agent_version": "v2", "tool_mode": "code_mode_only",
+            "apply_patch_tool_type": "freeform", "experimental_supported_tools": ["clock"],
+        });
+        let restricted = |purpose| {
+            let mut model = usual.as_object().unwrap().clone();
+            restrict(&mut model, purpose);
+            model
+        };
+        let working = restricted(Purpose::Working);
+        assert_eq!(
+            (&working["multi_agent_version"], &working["tool_mode"]),
+            (&Value::Null, &json!("code_mode_only"))
+        );
+        let confined = restricted(Purpose::Confined);
+        assert_eq!(
+            (&confined["tool_mode"], &confined["apply_patch_tool_type"]),
+            (&Value::Null, &Value::Null)
+        );
+        assert_eq!(confined["slug"], json!("m"));
+    }
+
+    #[test]
+    fn a_catalogue_is_read_behind_whatever_is_printed_before_it() {
+        assert!(models("note\n{\"models\":[{\"slug\":\"m\"}]}").is_some());
+        assert_eq!(models("{\"models\":[]}"), None);
+        assert_eq!(models("error: no such command"), None);
+    }
+
+    #[test]
+    fn traces_of_a_surrounding_session_are_foreign_and_the_login_is_not() {
+        for name in ["CODEX_THREAD_ID", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_CI"] {
+            assert!(is_foreign(OsStr::new(name)), "{name}");
+        }
+        for name in ["CODEX_HOME", "CODEX_API_KEY", "OPENAI_API_KEY", "PATH"] {
+            assert!(!is_foreign(OsStr::new(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_endpoint_is_reached_past_a_proxy() {
+        let env = BTreeMap::from([("NO_PROXY".to_owned(), "intern.example".to_owned())]);
+        let config = CodexConfig { env, ..CodexConfig::default() };
+        assert_eq!(past_proxy(&config), "intern.example,127.0.0.1,localhost");
+    }
+}

@@ -1,0 +1,159 @@
+//! How a session opens: what is looked at before its thread is, and what the thread must be like.
+
+use std::path::Path;
+
+use cortex_lib::error::{Code, Error, Result};
+use cortex_lib::port::SessionSpec;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::launch::{MCP_SERVER, protocol, unstarted};
+use super::map::Confined;
+use super::pool::Host;
+use super::server::Told;
+use super::wire::{Answer, text};
+use super::{CodexConfig, Sandbox, probe, thread};
+
+/// A thread that can be used.
+pub(super) struct Thread {
+    /// The CLI's name of it.
+    pub(super) native: String,
+    /// The model that answers.
+    pub(super) model: Option<String>,
+    /// What is said about it.
+    pub(super) told: mpsc::Receiver<Told>,
+}
+
+/// Opens the thread of a session.
+///
+/// # Errors
+///
+/// `runtime.not_logged_in`, `runtime.start_failed`, `runtime.protocol_error`, `project.invalid_root`.
+pub(super) async fn open(host: &Host, spec: &SessionSpec, config: &CodexConfig) -> Result<Thread> {
+    // The CLI does not mind a folder that is not there: each of its commands fails.
+    if !spec.cwd.is_dir() {
+        let message = format!("the folder {} is not there", spec.cwd.display());
+        return Err(Error::new(Code::ProjectInvalidRoot, message));
+    }
+    let account = ask(host, "account/read", json!({})).await?;
+    if !probe::is_logged_in(&account) {
+        let error = Error::new(Code::RuntimeNotLoggedIn, "Codex is not logged in");
+        return Err(error.remedy(probe::LOG_IN));
+    }
+    let looked = json!({"includeLayers": true, "cwd": spec.cwd});
+    let settings = ask(host, "config/read", looked).await?;
+    asks(host, spec, &settings)?;
+    has_sandbox(host, spec, config)?;
+    let (method, params) = thread::open(spec, &thread::servers(&settings));
+    let (answer, told) =
+        host.server.open(method, params).await.map_err(|error| unstarted(&error))?;
+    let opened = opened(answer)?;
+    let native = text(&opened, "/thread/id").ok_or_else(|| protocol(method, "no thread"))?;
+    let kept = thread::keeps_to(spec, &opened).map_err(|what| would_not_ask(&what));
+    let has = match kept {
+        Ok(()) => has_tools(host, spec, &native).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = has {
+        host.server.leave(&native).await;
+        return Err(error);
+    }
+    Ok(Thread { native, model: text(&opened, "/model"), told })
+}
+
+async fn ask(host: &Host, method: &'static str, params: Value) -> Result<Value> {
+    let answer = host.server.ask(method, params).await.map_err(|error| unstarted(&error))?;
+    answer.map_err(|refusal| protocol(method, &refusal.message))
+}
+
+fn opened(answer: Answer) -> Result<Value> {
+    answer.map_err(|refusal| {
+        let message = format!("Codex did not open a conversation: {}", refusal.message);
+        let error = Error::new(Code::RuntimeStartFailed, message);
+        let unknown = ["no rollout found", "thread not found", "invalid thread id", "not found"];
+        if unknown.iter().any(|words| refusal.message.contains(words)) {
+            return error
+                .with("resume_unknown", true)
+                .remedy("Start the agent afresh: Codex does not know the earlier session.");
+        }
+        if refusal.message.contains("MCP") || refusal.message.contains(MCP_SERVER) {
+            return Error::new(
+                Code::RuntimeStartFailed,
+                format!("Codex does not reach the tools of Cortex: {}", refusal.message),
+            )
+            .remedy(
+                "Check that nothing between Codex and 127.0.0.1 (a proxy) takes the connection.",
+            );
+        }
+        error
+    })
+}
+
+/// Rules of the CLI can let a command run without a question, and outside of the sandbox. Then the person's rules in
+/// Cortex would not hold, so the session does not start.
+fn asks(host: &Host, spec: &SessionSpec, settings: &Value) -> Result<()> {
+    let folders = thread::rule_folders(settings, host.started.home.as_deref(), spec.trusted);
+    match thread::rule_without_asking(&folders) {
+        Some(file) if thread::confined(spec) != Some(Confined::ToCortex) => Err(rules(&file)),
+        _ => Ok(()),
+    }
+}
+
+/// The error of a file of rules that would let commands run.
+pub(super) fn rules(file: &Path) -> Error {
+    let file = file.display();
+    would_not_ask(&format!("the rules in {file} allow commands")).remedy(format!(
+        "Move {file} away, or give Cortex a Codex of its own: set CODEX_HOME in runtimes.codex.env to an empty folder and log in there."
+    ))
+}
+
+fn would_not_ask(what: &str) -> Error {
+    let message = format!("Codex would run tools without asking: {what}");
+    Error::new(Code::RuntimeStartFailed, message)
+        .remedy("Take that out of Codex's settings, or ask the administrator of this machine to.")
+}
+
+/// Without a sandbox each command fails, and an agent that only reads could write.
+fn has_sandbox(host: &Host, spec: &SessionSpec, config: &CodexConfig) -> Result<()> {
+    let Some(why) = &host.no_sandbox else { return Ok(()) };
+    let needs = match thread::confined(spec) {
+        Some(Confined::ToCortex) => false,
+        Some(Confined::ToReading) => true,
+        None => config.sandbox == Sandbox::Workspace,
+    };
+    if needs { Err(probe::no_sandbox(why)) } else { Ok(()) }
+}
+
+/// The tools of Cortex must be there, and no other server's. The opening has waited for the connection.
+async fn has_tools(host: &Host, spec: &SessionSpec, native: &str) -> Result<()> {
+    let params = json!({"threadId": native, "detail": "toolsAndAuthOnly"});
+    let status = ask(host, "mcpServerStatus/list", params).await?;
+    let servers = status.get("data").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let name = |server: &Value| text(server, "/name").unwrap_or_default();
+    let runs = |server: &&Value| {
+        let state = text(server, "/runtimeStatus");
+        name(server) != MCP_SERVER
+            && !matches!(state.as_deref(), None | Some("disabled" | "notStarted"))
+    };
+    // Those of a repository that a person trusts are meant to run.
+    if let Some(other) = servers.iter().find(runs).filter(|_| !spec.trusted) {
+        let message =
+            format!("Codex started the MCP server {}, which it was told not to", name(other));
+        return Err(Error::new(Code::RuntimeStartFailed, message));
+    }
+    if spec.mcp.is_none() {
+        return Ok(());
+    }
+    let own = servers.iter().find(|server| name(server) == MCP_SERVER);
+    let has =
+        own.and_then(|server| server.get("tools")?.as_object()).is_some_and(|it| !it.is_empty());
+    if has {
+        return Ok(());
+    }
+    let why = own
+        .and_then(|server| text(server, "/toolsError").or_else(|| text(server, "/runtimeStatus")));
+    let why = why.unwrap_or_else(|| "it does not know the server".to_owned());
+    let message = format!("Codex does not have the tools of Cortex: {why}");
+    Err(Error::new(Code::RuntimeStartFailed, message)
+        .remedy("Check that nothing between Codex and 127.0.0.1 (a proxy) takes the connection."))
+}

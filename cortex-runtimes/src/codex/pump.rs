@@ -1,0 +1,538 @@
+//! The loop of a session: it alone owns the conversation and the session's share of a process.
+//!
+//! It does what the [`Step`]s of the conversation say and what [`Command`]s ask, and never waits for one thing only. What is
+//! said about its thread is always taken, because the process may serve others too: a core that takes no events loses output
+//! that would only be shown, and nothing else.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future;
+use std::time::Duration;
+
+use cortex_lib::error::{Code, Error, Result};
+use cortex_lib::limits::SESSION_QUEUE_MAX;
+use cortex_lib::port::{SessionEvent, SessionSpec, Steered, Turn, TurnEnd};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, timeout};
+
+use super::map::{Conversation, Step};
+use super::pool::Lease;
+use super::server::Told;
+use super::session::Command;
+use super::wire::{Answer, text};
+use super::{CodexConfig, thread};
+
+/// How long the CLI may take to begin a turn. It took 3 ms; beyond this it hangs, and its session is ended.
+const ACCEPT_WAIT: Duration = Duration::from_mins(1);
+/// How long it may take to let go of what an ended turn left in its background.
+const CLEAN_WAIT: Duration = Duration::from_secs(2);
+/// How long the processes of a session may take to end after a kill.
+const CLEAR_WAIT: Duration = Duration::from_secs(5);
+/// The pause before an interrupt that came too early is asked for again.
+const INTERRUPT_AGAIN: Duration = Duration::from_millis(50);
+/// How often a sign of life without anything to see is passed on. Stalls are counted in minutes.
+const ACTIVE_EVERY: Duration = Duration::from_secs(1);
+/// What a session that nobody closed leaves its process to end.
+const DROPPED_GRACE: Duration = Duration::from_secs(3);
+
+/// What the loop starts with.
+pub(super) struct Parts {
+    pub(super) lease: Lease,
+    pub(super) told: mpsc::Receiver<Told>,
+    pub(super) conversation: Conversation,
+    pub(super) spec: SessionSpec,
+    pub(super) config: CodexConfig,
+}
+
+/// The loop's state.
+pub(super) struct Pump {
+    lease: Lease,
+    told: mpsc::Receiver<Told>,
+    conversation: Conversation,
+    spec: SessionSpec,
+    config: CodexConfig,
+    events: mpsc::Sender<SessionEvent>,
+    /// What is still to be passed on.
+    outbox: VecDeque<SessionEvent>,
+    last_active: Option<Instant>,
+    tags: u64,
+    /// Our requests without an answer.
+    waiting: BTreeMap<u64, Waiter>,
+    sending: Option<Sending>,
+    /// More for a turn that the CLI does not work on yet.
+    steers: Vec<(String, oneshot::Sender<Result<Steered>>)>,
+    interrupt_at: Option<Instant>,
+    finishing: Option<Finishing>,
+    closing: Option<Closing>,
+    /// Why it ended, once nothing lives.
+    ending: watch::Sender<Option<String>>,
+}
+
+/// What the loop wakes up for.
+enum Happened {
+    /// A command came; `None`: the session was dropped.
+    Commanded(Option<Command>),
+    /// Something is due.
+    Due,
+    /// The core takes another event.
+    Room,
+    /// The process said something; `None`: it never will again.
+    Told(Option<Told>),
+}
+
+/// What the answer to a request is for.
+enum Waiter {
+    Start,
+    Interrupt,
+    Steer(oneshot::Sender<Result<Steered>>),
+    Clean,
+    Leave,
+}
+
+/// A turn that the CLI has not taken yet.
+struct Sending {
+    reply: oneshot::Sender<Result<()>>,
+    until: Instant,
+}
+
+/// A turn that is over for the CLI.
+struct Finishing {
+    end: TurnEnd,
+    leaves_nothing: bool,
+    /// What it left in the background is still being ended.
+    cleans: bool,
+    until: Instant,
+}
+
+/// An orderly end.
+struct Closing {
+    started: Instant,
+    grace: Duration,
+    /// The turn was interrupted and is over, or had its time; the thread is being left.
+    leaves: bool,
+}
+
+impl Closing {
+    /// When the stage has had its time, in percent of the grace. The rest is for the process.
+    fn until(&self) -> Instant {
+        self.started + self.grace * if self.leaves { 60 } else { 40 } / 100
+    }
+}
+
+impl Pump {
+    pub(super) fn new(
+        parts: Parts,
+        events: mpsc::Sender<SessionEvent>,
+        ending: watch::Sender<Option<String>>,
+    ) -> Self {
+        Self {
+            lease: parts.lease,
+            told: parts.told,
+            conversation: parts.conversation,
+            spec: parts.spec,
+            config: parts.config,
+            events,
+            outbox: VecDeque::new(),
+            last_active: None,
+            tags: 0,
+            waiting: BTreeMap::new(),
+            sending: None,
+            steers: Vec::new(),
+            interrupt_at: None,
+            finishing: None,
+            closing: None,
+            ending,
+        }
+    }
+
+    pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
+        let why = self.until_over(&mut inbox).await;
+        // Who still asks something is told that the session has ended.
+        drop(inbox);
+        self.finish(why).await;
+    }
+
+    /// Runs the session until it is over. Returns why, when it is not for the process to say.
+    async fn until_over(&mut self, inbox: &mut mpsc::Receiver<Command>) -> Option<&'static str> {
+        loop {
+            let over = match self.next(inbox).await {
+                Happened::Commanded(Some(command)) => self.command(command).await,
+                Happened::Commanded(None) => return Some("the session was dropped"),
+                Happened::Due => self.on_time(Instant::now()).await,
+                Happened::Room => {
+                    self.pass_on();
+                    None
+                }
+                Happened::Told(Some(Told::Said(said))) => {
+                    let steps = self.conversation.take(said);
+                    self.steps(steps).await
+                }
+                Happened::Told(Some(Told::Answered { tag, answer })) => {
+                    self.answered(tag, answer).await;
+                    None
+                }
+                Happened::Told(None) => return None,
+            };
+            if over.is_some() {
+                return over;
+            }
+            self.settle().await;
+            if self.has_left() {
+                return Some(CLOSED);
+            }
+        }
+    }
+
+    /// Waits for the next thing. What is cut off by another loses nothing: each of them may be dropped.
+    async fn next(&mut self, inbox: &mut mpsc::Receiver<Command>) -> Happened {
+        let wake = self.next_wake();
+        tokio::select! {
+            biased;
+            command = inbox.recv() => Happened::Commanded(command),
+            () = wait_until(wake) => Happened::Due,
+            _ = self.events.reserve(), if !self.outbox.is_empty() => Happened::Room,
+            told = self.told.recv() => Happened::Told(told),
+        }
+    }
+
+    /// Passes on what there is room for.
+    fn pass_on(&mut self) {
+        while let Some(event) = self.outbox.pop_front() {
+            match self.events.try_send(event) {
+                Ok(()) => {}
+                Err(TrySendError::Full(event)) => return self.outbox.push_front(event),
+                // Nobody listens any more; the session still has to be closed.
+                Err(TrySendError::Closed(_)) => self.outbox.clear(),
+            }
+        }
+    }
+
+    async fn command(&mut self, command: Command) -> Option<&'static str> {
+        match command {
+            Command::Send { turn, reply } => self.send(turn, reply).await,
+            Command::Steer { turn, text, reply } => {
+                if self.conversation.turn() != Some(&turn) || self.conversation.ends() {
+                    tell(reply, Ok(Steered::TurnOver));
+                } else if self.conversation.working().is_some() {
+                    self.steer(text, reply).await;
+                } else {
+                    self.steers.push((text, reply));
+                }
+            }
+            Command::Interrupt { turn, reply } => {
+                if self.conversation.turn() == Some(&turn) {
+                    self.conversation.interrupted();
+                    self.interrupt().await;
+                }
+                tell(reply, ());
+            }
+            Command::Answer { request_id, answer, reply } => {
+                if let Some(line) = self.conversation.answer(&request_id, &answer) {
+                    self.say(line).await;
+                }
+                tell(reply, ());
+            }
+            Command::Close { grace } => self.close(grace).await,
+        }
+        None
+    }
+
+    /// Asks the CLI something. An error means that the process is gone, and that is seen by what it is told.
+    async fn ask(&mut self, waiter: Waiter, method: &'static str, params: Value) {
+        self.tags += 1;
+        self.waiting.insert(self.tags, waiter);
+        let thread = self.conversation.thread();
+        drop(self.lease.host().server.ask_for(thread, self.tags, method, params).await);
+    }
+
+    async fn say(&mut self, line: String) {
+        drop(self.lease.host().server.say(line).await);
+    }
+
+    async fn send(&mut self, turn: Turn, reply: oneshot::Sender<Result<()>>) {
+        let busy = self.sending.is_some() || self.finishing.is_some();
+        if busy || self.conversation.turn().is_some() {
+            let error = Error::new(Code::RuntimeTurnInProgress, "Codex still runs a turn");
+            return tell(reply, Err(error));
+        }
+        self.conversation.sent(&turn);
+        self.sending = Some(Sending { reply, until: Instant::now() + ACCEPT_WAIT });
+        let thread = self.conversation.thread();
+        let params = thread::turn(&self.spec, &self.config, thread, &turn.instruction);
+        self.ask(Waiter::Start, "turn/start", params).await;
+    }
+
+    async fn steer(&mut self, words: String, reply: oneshot::Sender<Result<Steered>>) {
+        let Some(native) = self.conversation.working() else {
+            return tell(reply, Ok(Steered::TurnOver));
+        };
+        let params = json!({
+            "threadId": self.conversation.thread(),
+            "expectedTurnId": native,
+            "input": [thread::input(&words)],
+        });
+        self.ask(Waiter::Steer(reply), "turn/steer", params).await;
+    }
+
+    /// Asks for the end of the turn that runs. Before the CLI works on it there is none for it; then it is asked
+    /// as soon as there is.
+    async fn interrupt(&mut self) {
+        let Some(native) = self.conversation.working().map(str::to_owned) else { return };
+        if !self.waiting.values().any(|waiter| matches!(waiter, Waiter::Interrupt)) {
+            self.end_turn(native).await;
+        }
+    }
+
+    async fn end_turn(&mut self, native: String) {
+        let params = json!({"threadId": self.conversation.thread(), "turnId": native});
+        self.ask(Waiter::Interrupt, "turn/interrupt", params).await;
+    }
+
+    async fn close(&mut self, grace: Duration) {
+        let started = Instant::now();
+        match &mut self.closing {
+            // A later call may only make it shorter.
+            Some(closing) if closing.started + closing.grace > started + grace => {
+                closing.grace = (started + grace).saturating_duration_since(closing.started);
+            }
+            Some(_) => {}
+            None => {
+                self.closing = Some(Closing { started, grace, leaves: false });
+                self.conversation.interrupted();
+                self.interrupt().await;
+            }
+        }
+    }
+
+    /// Whether the CLI works on something, or a turn is not quite over.
+    fn works(&self) -> bool {
+        self.conversation.turn().is_some() || self.finishing.is_some()
+    }
+
+    /// Leaves the thread: what runs in its background ends, and nobody listens to it any more.
+    async fn leave(&mut self) {
+        if let Some(closing) = &mut self.closing {
+            closing.leaves = true;
+        }
+        let params = json!({"threadId": self.conversation.thread()});
+        self.ask(Waiter::Leave, "thread/backgroundTerminals/clean", params.clone()).await;
+        self.ask(Waiter::Leave, "thread/unsubscribe", params).await;
+    }
+
+    fn has_left(&self) -> bool {
+        let waits = self.waiting.values().any(|waiter| matches!(waiter, Waiter::Leave));
+        self.closing.as_ref().is_some_and(|closing| closing.leaves) && !waits
+    }
+
+    fn next_wake(&self) -> Option<Instant> {
+        let sending = self.sending.as_ref().map(|sending| sending.until);
+        let finishing = self.finishing.as_ref().map(|finishing| finishing.until);
+        let closing = self.closing.as_ref().map(Closing::until);
+        [sending, finishing, closing, self.interrupt_at].into_iter().flatten().min()
+    }
+
+    /// Does what is due. Returns why the session must be ended, if it must.
+    async fn on_time(&mut self, now: Instant) -> Option<&'static str> {
+        if let Some(closing) = &self.closing
+            && closing.until() <= now
+        {
+            if closing.leaves {
+                return Some(CLOSED);
+            }
+            self.leave().await;
+        }
+        if let Some(finishing) = &mut self.finishing
+            && finishing.until <= now
+        {
+            finishing.cleans = false;
+        }
+        if self.interrupt_at.is_some_and(|at| at <= now) {
+            self.interrupt_at = None;
+            self.interrupt().await;
+        }
+        let late = self.sending.as_ref().is_some_and(|sending| sending.until <= now);
+        late.then_some("Codex did not begin the turn")
+    }
+
+    async fn answered(&mut self, tag: u64, answer: Answer) {
+        match self.waiting.remove(&tag) {
+            Some(Waiter::Start) => self.started(answer),
+            Some(Waiter::Interrupt) => {
+                // It may come before there is anything to interrupt, whatever was told.
+                if answer.is_err() && self.conversation.ends() {
+                    self.interrupt_at = Some(Instant::now() + INTERRUPT_AGAIN);
+                }
+            }
+            Some(Waiter::Steer(reply)) => tell(reply, steered(answer)),
+            Some(Waiter::Clean) => {
+                if let Some(finishing) = &mut self.finishing {
+                    finishing.cleans = false;
+                }
+            }
+            Some(Waiter::Leave) | None => {}
+        }
+    }
+
+    fn started(&mut self, answer: Answer) {
+        let Some(sending) = self.sending.take() else { return };
+        let native = answer.map_err(|refusal| refusal.message);
+        let native =
+            native.and_then(|it| text(&it, "/turn/id").ok_or_else(|| "no turn".to_owned()));
+        match native {
+            Ok(native) => {
+                self.conversation.accepted(native);
+                tell(sending.reply, Ok(()));
+            }
+            Err(message) => {
+                self.conversation.refused();
+                let message = format!("Codex did not take the turn: {message}");
+                tell(sending.reply, Err(Error::new(Code::RuntimeProtocol, message)));
+            }
+        }
+    }
+
+    async fn steps(&mut self, steps: Vec<Step>) -> Option<&'static str> {
+        for step in steps {
+            match step {
+                Step::Emit(event) => self.emit(event),
+                Step::Say(line) => self.say(line).await,
+                Step::Begun => self.begun().await,
+                Step::Interrupt(native) => self.end_turn(native).await,
+                Step::Over { end, leaves_nothing } => self.over(end, leaves_nothing).await,
+                Step::Closed if self.closing.is_some() => return Some(CLOSED),
+                Step::Closed => return Some("Codex closed the conversation"),
+            }
+        }
+        None
+    }
+
+    /// The CLI works on our turn: what came too early for it comes now.
+    async fn begun(&mut self) {
+        if self.conversation.ends() {
+            self.interrupt().await;
+        }
+        for (words, reply) in std::mem::take(&mut self.steers) {
+            self.steer(words, reply).await;
+        }
+    }
+
+    async fn over(&mut self, end: TurnEnd, leaves_nothing: bool) {
+        self.interrupt_at = None;
+        for (_, reply) in self.steers.drain(..) {
+            tell(reply, Ok(Steered::TurnOver));
+        }
+        let until = Instant::now() + CLEAN_WAIT;
+        self.finishing = Some(Finishing { end, leaves_nothing, cleans: leaves_nothing, until });
+        if leaves_nothing {
+            let params = json!({"threadId": self.conversation.thread()});
+            self.ask(Waiter::Clean, "thread/backgroundTerminals/clean", params).await;
+        }
+    }
+
+    /// Reports the end of a turn once nothing of it lives, and goes on with closing.
+    async fn settle(&mut self) {
+        if let Some(finished) = self.finishing.take_if(|finishing| !finishing.cleans) {
+            if finished.leaves_nothing {
+                self.sweep().await;
+            }
+            self.emit(SessionEvent::TurnEnded(finished.end));
+        }
+        let waits = |closing: &Closing| !closing.leaves;
+        if self.closing.as_ref().is_some_and(waits) && !self.works() {
+            self.leave().await;
+        }
+    }
+
+    /// Ends every process of the session's tools. The CLI itself carries another marker.
+    async fn sweep(&self) {
+        let marker = self.spec.session_id.as_str();
+        let swept = cortex_lib::process::sweep([marker.to_owned()]);
+        if timeout(CLEAR_WAIT, swept).await.is_err() {
+            tracing::warn!(marker, "processes of an ended turn live on");
+        }
+    }
+
+    fn emit(&mut self, event: SessionEvent) {
+        match &event {
+            SessionEvent::Active => {
+                let now = Instant::now();
+                if self.last_active.is_some_and(|last| now < last + ACTIVE_EVERY) {
+                    return;
+                }
+                self.last_active = Some(now);
+            }
+            SessionEvent::Output { .. } if self.outbox.len() >= SESSION_QUEUE_MAX => return,
+            _ => {}
+        }
+        self.outbox.push_back(event);
+        self.pass_on();
+    }
+
+    /// Ends everything, passes on the last words, and says why.
+    async fn finish(mut self, why: Option<&'static str>) {
+        let deadline = match &self.closing {
+            Some(closing) => closing.started + closing.grace,
+            None => Instant::now() + DROPPED_GRACE,
+        };
+        self.waiting.clear();
+        self.steers.clear();
+        self.lease.host().server.leave(self.conversation.thread()).await;
+        if let Some(finishing) = &mut self.finishing {
+            finishing.cleans = false;
+        }
+        // Not by `settle`, which would go on with closing.
+        self.sweep().await;
+        if let Some(finished) = self.finishing.take() {
+            self.emit(SessionEvent::TurnEnded(finished.end));
+        }
+        let mut ended = self.lease.host().server.ended();
+        let crashed = why.is_none() && self.closing.is_none();
+        let is_alive = self.lease.host().server.is_alive();
+        self.lease.give_back(deadline).await;
+        let message = match why {
+            Some(why) => why.to_owned(),
+            None if !crashed => CLOSED.to_owned(),
+            None if is_alive => "the session took nothing any more and was cut off".to_owned(),
+            None => {
+                let words = ended.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+                words.unwrap_or_else(|| "Codex is being ended".to_owned())
+            }
+        };
+        self.outbox.push_back(SessionEvent::Ended { message: message.clone() });
+        self.ending.send_replace(Some(message));
+        // Only now: a turn whose sending failed has its reason in `ending`.
+        self.sending = None;
+        for event in self.outbox.drain(..) {
+            if self.events.send(event).await.is_err() {
+                break;
+            }
+        }
+    }
+}
+
+const CLOSED: &str = "the session was closed";
+
+/// What became of more for a turn.
+fn steered(answer: Answer) -> Result<Steered> {
+    match answer {
+        Ok(_) => Ok(Steered::Taken),
+        Err(refusal) if refusal.message.contains("active turn") => Ok(Steered::TurnOver),
+        Err(refusal) => {
+            let message = format!("Codex did not take more for its turn: {}", refusal.message);
+            Err(Error::new(Code::RuntimeProtocol, message))
+        }
+    }
+}
+
+/// Answers a caller, who may have gone away in the meantime.
+fn tell<T>(caller: oneshot::Sender<T>, answer: T) {
+    drop(caller.send(answer));
+}
+
+async fn wait_until(wake: Option<Instant>) {
+    match wake {
+        Some(wake) => tokio::time::sleep_until(wake).await,
+        None => future::pending().await,
+    }
+}

@@ -1,0 +1,480 @@
+//! One process of the CLI: it may serve the threads of many sessions.
+//!
+//! One task owns the process and its pipes. It knows which thread's messages go to which session, and never waits for a
+//! session: one that does not take what is told to it is cut off rather than let hold up the others.
+//!
+//! A server ends when nobody holds a [`Server`] any more: its input is closed, on which an idle CLI ends in 0.1 s, and
+//! what does not end by itself is ended by force, with all that it started.
+
+use std::collections::BTreeMap;
+use std::future;
+use std::time::Duration;
+
+use cortex_lib::error::{Code, Error, Result};
+use cortex_lib::limits::STDERR_TAIL_BYTES_MAX;
+use cortex_lib::process::{Lines, Owned, Signal, Tail};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncRead, AsyncWriteExt as _};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::task::TaskTracker;
+
+use super::summary::one_line;
+use super::wire::{self, Answer, FromCli};
+
+/// What sessions ask for and the process was not given yet.
+const CALLS_MAX: usize = 256;
+/// What a session was told and has not taken. It takes at once: more than this means that it hangs.
+const TOLD_MAX: usize = 4096;
+/// How long the CLI may take for an answer. All but the start of a thread came within 0.1 s.
+const ANSWER_WAIT: Duration = Duration::from_secs(55);
+/// How long it may take to end by itself once nothing more can be said to it, and then after `SIGTERM`.
+const END_WAIT: Duration = Duration::from_secs(2);
+const TERM_WAIT: Duration = Duration::from_secs(1);
+/// How long the last lines of an ended process may take. Nothing lives that could write more.
+const DRAIN_WAIT: Duration = Duration::from_secs(2);
+/// What is shown of the last words of a process.
+const SHOWN_CHARS_MAX: usize = 500;
+
+/// A process that answers.
+#[derive(Debug)]
+pub(super) struct Server {
+    calls: mpsc::Sender<Call>,
+    ended: watch::Receiver<Option<String>>,
+    pid: u32,
+}
+
+/// What a session is told.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// Something about its thread, or about the account.
+    Said(FromCli),
+    /// The answer to one of its requests.
+    Answered {
+        /// The session's own number for it.
+        tag: u64,
+        /// What it says.
+        answer: Answer,
+    },
+}
+
+/// Whom the answer to a request goes to.
+enum Waiter {
+    /// Somebody who waits for it alone.
+    Caller(oneshot::Sender<Answer>),
+    /// Somebody who will have the thread that it names.
+    Opens(oneshot::Sender<Answer>, mpsc::Sender<Told>),
+    /// The session of this thread.
+    Session { thread: String, tag: u64 },
+}
+
+/// What the task is asked.
+enum Call {
+    Request { method: &'static str, params: Value, waiter: Waiter },
+    Say(String),
+    Leave(String),
+    EndBy(Instant),
+}
+
+impl Server {
+    /// Starts to talk with a process. `files` is kept as long as it lives.
+    pub(super) fn begin(owned: Owned, files: Option<TempDir>) -> Self {
+        let (calls, asked) = mpsc::channel(CALLS_MAX);
+        let (ending, ended) = watch::channel(None);
+        let pid = owned.pid();
+        let task = Task {
+            stdin: owned.take_stdin(),
+            owned,
+            unsent: Vec::new(),
+            requests: 0,
+            waiting: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            tail: Tail::new(STDERR_TAIL_BYTES_MAX),
+            end_by: None,
+            ending,
+        };
+        // It outlives the last handle until the process has ended, so nobody joins it: `ended` says when.
+        drop(TaskTracker::new().spawn(async move {
+            task.run(asked).await;
+            drop(files);
+        }));
+        Self { calls, ended, pid }
+    }
+
+    /// The pid of the process.
+    pub(super) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Whether it can be used.
+    pub(super) fn is_alive(&self) -> bool {
+        self.ended.borrow().is_none() && !self.calls.is_closed()
+    }
+
+    /// Why it has ended, once it has and nothing of it lives.
+    pub(super) fn ended(&self) -> watch::Receiver<Option<String>> {
+        self.ended.clone()
+    }
+
+    /// Asks and waits for the answer.
+    ///
+    /// # Errors
+    ///
+    /// `runtime.session_ended`, `runtime.protocol_error` when no answer comes.
+    pub(super) async fn ask(&self, method: &'static str, params: Value) -> Result<Answer> {
+        let (reply, answer) = oneshot::channel();
+        self.call(Call::Request { method, params, waiter: Waiter::Caller(reply) }).await?;
+        self.answer(method, answer).await
+    }
+
+    /// Asks for a thread. Once it is there, all that is said about it is told to `session`.
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`](Self::ask).
+    pub(super) async fn open(
+        &self,
+        method: &'static str,
+        params: Value,
+    ) -> Result<(Answer, mpsc::Receiver<Told>)> {
+        let (reply, answer) = oneshot::channel();
+        let (session, told) = mpsc::channel(TOLD_MAX);
+        self.call(Call::Request { method, params, waiter: Waiter::Opens(reply, session) }).await?;
+        Ok((self.answer(method, answer).await?, told))
+    }
+
+    /// Asks for a session, which is told the answer in order with everything else.
+    ///
+    /// # Errors
+    ///
+    /// `runtime.session_ended`.
+    pub(super) async fn ask_for(
+        &self,
+        thread: &str,
+        tag: u64,
+        method: &'static str,
+        params: Value,
+    ) -> Result<()> {
+        let waiter = Waiter::Session { thread: thread.to_owned(), tag };
+        self.call(Call::Request { method, params, waiter }).await
+    }
+
+    /// Writes a line.
+    ///
+    /// # Errors
+    ///
+    /// `runtime.session_ended`.
+    pub(super) async fn say(&self, line: String) -> Result<()> {
+        self.call(Call::Say(line)).await
+    }
+
+    /// Nobody listens to this thread any more.
+    pub(super) async fn leave(&self, thread: &str) {
+        // An error means that nobody listens to anything any more.
+        drop(self.call(Call::Leave(thread.to_owned())).await);
+    }
+
+    /// The process must have ended by then, when nobody holds it.
+    pub(super) async fn end_by(&self, deadline: Instant) {
+        drop(self.call(Call::EndBy(deadline)).await);
+    }
+
+    async fn call(&self, call: Call) -> Result<()> {
+        if self.calls.send(call).await.is_ok() {
+            return Ok(());
+        }
+        Err(gone(self.ended()).await)
+    }
+
+    async fn answer(&self, method: &str, answer: oneshot::Receiver<Answer>) -> Result<Answer> {
+        match timeout(ANSWER_WAIT, answer).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(_)) => Err(gone(self.ended()).await),
+            // A line that it cannot read is one that it never answers.
+            Err(_) => Err(Error::new(
+                Code::RuntimeProtocol,
+                format!("Codex did not answer {method} within {} s", ANSWER_WAIT.as_secs()),
+            )),
+        }
+    }
+}
+
+/// The error of a process that has ended, once it is known why.
+async fn gone(mut ended: watch::Receiver<Option<String>>) -> Error {
+    let why = ended.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+    // No reason means that its task is gone without a word, which only a stopped runtime does.
+    let why = why.unwrap_or_else(|| "Codex is being ended".to_owned());
+    Error::new(Code::RuntimeSessionEnded, why)
+}
+
+/// The state of the task.
+struct Task {
+    owned: Owned,
+    stdin: Option<ChildStdin>,
+    /// What is still to be written.
+    unsent: Vec<u8>,
+    requests: u64,
+    /// Requests without an answer.
+    waiting: BTreeMap<u64, Waiter>,
+    sessions: BTreeMap<String, mpsc::Sender<Told>>,
+    tail: Tail,
+    end_by: Option<Instant>,
+    ending: watch::Sender<Option<String>>,
+}
+
+/// What the task wakes up for.
+enum Happened {
+    /// Something is asked; `None`: nobody holds it any more.
+    Asked(Option<Call>),
+    /// So many bytes were written; `None`: the pipe broke.
+    Wrote(Option<usize>),
+    /// A line of standard output, or its end.
+    Said(Option<String>),
+    /// A line of standard error, or its end.
+    Complained(Option<String>),
+    Exited,
+}
+
+impl Task {
+    async fn run(mut self, mut asked: mpsc::Receiver<Call>) {
+        let mut stdout = self.owned.take_stdout().map(Lines::new);
+        let mut stderr = self.owned.take_stderr().map(Lines::new);
+        let mut errors = stderr.as_mut();
+        let by_itself = loop {
+            match self.next(&mut asked, &mut stdout, &mut errors).await {
+                Happened::Asked(Some(call)) => self.call(call),
+                Happened::Asked(None) => break false,
+                Happened::Wrote(Some(count)) => drop(self.unsent.drain(..count)),
+                // The process is about to end and says more by its exit.
+                Happened::Wrote(None) => self.hang_up(),
+                Happened::Said(Some(line)) => self.heard(&line),
+                // Without its output it is of no use. An end by itself explains more.
+                Happened::Said(None) => {
+                    drop(timeout(DRAIN_WAIT, self.owned.exited()).await);
+                    break true;
+                }
+                Happened::Complained(Some(line)) => self.complained(&line),
+                Happened::Complained(None) => errors = None,
+                Happened::Exited => break true,
+            }
+        };
+        drop(asked);
+        self.finish(by_itself, stdout, stderr).await;
+    }
+
+    /// Waits for the next thing. What is cut off by another loses nothing: each of them may be dropped.
+    async fn next(
+        &mut self,
+        asked: &mut mpsc::Receiver<Call>,
+        stdout: &mut Option<Lines<ChildStdout>>,
+        stderr: &mut Option<&mut Lines<ChildStderr>>,
+    ) -> Happened {
+        tokio::select! {
+            biased;
+            call = asked.recv() => Happened::Asked(call),
+            written = write(&mut self.stdin, &self.unsent), if !self.unsent.is_empty() => {
+                Happened::Wrote(written)
+            }
+            line = next(stdout.as_mut()) => Happened::Said(line),
+            line = next(stderr.as_deref_mut()) => Happened::Complained(line),
+            _ = self.owned.exited() => Happened::Exited,
+        }
+    }
+
+    fn call(&mut self, call: Call) {
+        match call {
+            Call::Request { method, params, waiter } => {
+                self.requests += 1;
+                let line = wire::request(self.requests, method, &params);
+                self.unsent.extend_from_slice(line.as_bytes());
+                self.waiting.insert(self.requests, waiter);
+            }
+            Call::Say(line) => self.unsent.extend_from_slice(line.as_bytes()),
+            Call::Leave(thread) => self.abandon(&thread),
+            Call::EndBy(deadline) => self.end_by = Some(deadline),
+        }
+    }
+
+    /// Nobody listens to a thread any more: the CLI lets go of it, and of its connection to the endpoint.
+    fn abandon(&mut self, thread: &str) {
+        self.sessions.remove(thread);
+        self.requests += 1;
+        let params = json!({"threadId": thread});
+        let line = wire::request(self.requests, "thread/unsubscribe", &params);
+        self.unsent.extend_from_slice(line.as_bytes());
+    }
+
+    fn hang_up(&mut self) {
+        self.stdin = None;
+        self.unsent.clear();
+    }
+
+    fn complained(&mut self, line: &str) {
+        self.tail.push(line);
+        self.tail.push("\n");
+        tracing::debug!(pid = self.owned.pid(), line, "Codex prints");
+    }
+
+    fn heard(&mut self, line: &str) {
+        match wire::read(line) {
+            FromCli::Answer { id, answer } => self.answered(id, answer),
+            FromCli::Noise => {
+                let shown = one_line(line, SHOWN_CHARS_MAX);
+                tracing::debug!(pid = self.owned.pid(), shown, "not a line of the protocol");
+                self.tail.push(&shown);
+                self.tail.push("\n");
+            }
+            FromCli::Request { id, method, params } => {
+                let session =
+                    wire::thread(&params).filter(|thread| self.sessions.contains_key(*thread));
+                match session.map(str::to_owned) {
+                    Some(thread) => {
+                        self.tell(&thread, Told::Said(FromCli::Request { id, method, params }))
+                    }
+                    // Who asks for something that nobody is there for must not wait for ever.
+                    None => self.call(Call::Say(wire::refuse(&id, &method))),
+                }
+            }
+            FromCli::Note { method, params } => self.noted(method, params),
+        }
+    }
+
+    fn answered(&mut self, id: u64, answer: Answer) {
+        match self.waiting.remove(&id) {
+            Some(Waiter::Caller(reply)) => drop(reply.send(answer)),
+            Some(Waiter::Opens(reply, session)) => {
+                let thread = answer.as_ref().ok().and_then(|it| wire::text(it, "/thread/id"));
+                if let Some(thread) = &thread {
+                    self.sessions.insert(thread.clone(), session);
+                }
+                if let (Err(_), Some(thread)) = (reply.send(answer), thread) {
+                    self.abandon(&thread);
+                }
+            }
+            Some(Waiter::Session { thread, tag }) => {
+                self.tell(&thread, Told::Answered { tag, answer });
+            }
+            None => {}
+        }
+    }
+
+    fn noted(&mut self, method: String, params: Value) {
+        if let Some(thread) = wire::thread(&params).map(str::to_owned) {
+            return self.tell(&thread, Told::Said(FromCli::Note { method, params }));
+        }
+        if method != "account/rateLimits/updated" {
+            let pid = self.owned.pid();
+            return tracing::debug!(pid, method, %params, "Codex says");
+        }
+        for thread in self.sessions.keys().cloned().collect::<Vec<_>>() {
+            let note = FromCli::Note { method: method.clone(), params: params.clone() };
+            self.tell(&thread, Told::Said(note));
+        }
+    }
+
+    /// Tells a session something. One that hangs is cut off: it sees that nothing is told any more.
+    fn tell(&mut self, thread: &str, told: Told) {
+        let Some(session) = self.sessions.get(thread) else { return };
+        match session.try_send(told) {
+            Ok(()) => {}
+            Err(error) => {
+                if matches!(error, TrySendError::Full(_)) {
+                    tracing::warn!(thread, "a session takes nothing any more and is cut off");
+                }
+                self.abandon(thread);
+            }
+        }
+    }
+
+    /// Ends the process and says why it ended.
+    async fn finish(
+        mut self,
+        by_itself: bool,
+        stdout: Option<Lines<ChildStdout>>,
+        stderr: Option<Lines<ChildStderr>>,
+    ) {
+        if !by_itself {
+            self.end_politely().await;
+        }
+        let exit = timeout(Duration::ZERO, self.owned.exited()).await.ok();
+        self.hang_up();
+        self.owned.end().await;
+        self.drain(stdout, stderr).await;
+        let told = self.tail.redacted();
+        let told = one_line(&told, SHOWN_CHARS_MAX);
+        let told = if told.is_empty() { told } else { format!(": {told}") };
+        let why = match (by_itself, exit) {
+            (false, _) => "Codex was ended".to_owned(),
+            (true, Some(exit)) => format!("Codex ended by itself ({exit}){told}"),
+            (true, None) => format!("Codex closed its output and was ended{told}"),
+        };
+        // Whoever waits for something looks here for the reason.
+        self.ending.send_replace(Some(why));
+    }
+
+    /// An idle CLI ends once nothing more can be said to it, in order: with its tools.
+    async fn end_politely(&mut self) {
+        let now = Instant::now();
+        let last = self.end_by.unwrap_or(now + END_WAIT + TERM_WAIT);
+        // What was said last still has to be read.
+        while !self.unsent.is_empty() {
+            match timeout_at(last, write(&mut self.stdin, &self.unsent)).await {
+                Ok(Some(count)) => drop(self.unsent.drain(..count)),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        self.hang_up();
+        if timeout_at(last.min(now + END_WAIT), self.owned.exited()).await.is_err() {
+            self.owned.signal(Signal::Terminate);
+            drop(timeout_at(last.min(now + END_WAIT + TERM_WAIT), self.owned.exited()).await);
+        }
+    }
+
+    async fn drain(
+        &mut self,
+        stdout: Option<Lines<ChildStdout>>,
+        stderr: Option<Lines<ChildStderr>>,
+    ) {
+        let (mut stdout, mut stderr) = (stdout, stderr);
+        let all = async {
+            while let Some(line) = next(stderr.as_mut()).await {
+                self.complained(&line);
+            }
+            while let Some(line) = next(stdout.as_mut()).await {
+                self.heard(&line);
+            }
+        };
+        if timeout(DRAIN_WAIT, all).await.is_err() {
+            tracing::debug!("an ended process still holds its pipes");
+        }
+    }
+}
+
+/// The next line; `None` at the end of the stream. Without a stream it waits for ever.
+async fn next<R: AsyncRead + Unpin>(lines: Option<&mut Lines<R>>) -> Option<String> {
+    let Some(lines) = lines else { return future::pending().await };
+    match lines.next_line().await {
+        Ok(Some(line)) => {
+            if line.cut {
+                tracing::warn!("a line of Codex was too long and is cut");
+            }
+            Some(line.text)
+        }
+        Ok(None) => None,
+        Err(error) => {
+            tracing::debug!(%error, "a pipe of Codex broke");
+            None
+        }
+    }
+}
+
+/// Writes some of `bytes`. A closed pipe takes everything and keeps nothing; `None`: it broke.
+async fn write(stdin: &mut Option<ChildStdin>, bytes: &[u8]) -> Option<usize> {
+    match stdin {
+        Some(stdin) => stdin.write(bytes).await.ok().filter(|count| *count > 0),
+        None => Some(bytes.len()),
+    }
+}

@@ -1,0 +1,124 @@
+//! Tools in one line: what a person reads before they allow one, and while it runs.
+
+use serde_json::Value;
+
+/// Longest summary. A command longer than this is read in full from the request's input.
+const SUMMARY_CHARS_MAX: usize = 300;
+
+/// The names that the tools of the CLI have for rules and people. The protocol has none.
+pub(super) const SHELL: &str = "shell";
+/// A change of files.
+pub(super) const PATCH: &str = "apply_patch";
+/// More rights for what follows.
+pub(super) const PERMISSIONS: &str = "request_permissions";
+/// A question to the user.
+pub(super) const QUESTION: &str = "request_user_input";
+/// Something that an MCP server wants of the user.
+pub(super) const ELICITATION: &str = "mcp_elicitation";
+
+/// A tool of an MCP server.
+pub(super) fn mcp_tool(server: &str, tool: &str) -> String {
+    format!("mcp__{server}__{tool}")
+}
+
+/// `tool: what`, on one line.
+pub(super) fn summary(tool: &str, what: &str) -> String {
+    let line = if what.trim().is_empty() { tool.to_owned() } else { format!("{tool}: {what}") };
+    one_line(&line, SUMMARY_CHARS_MAX)
+}
+
+/// What an item of a turn does, when it is the use of a tool.
+pub(super) fn item(kind: &str, fields: &serde_json::Map<String, Value>) -> Option<String> {
+    let field = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
+    Some(match kind {
+        "commandExecution" => summary(SHELL, &command(field("command"))),
+        "fileChange" => summary(PATCH, &paths(fields.get("changes"))),
+        "mcpToolCall" => {
+            let arguments = fields.get("arguments").filter(|given| !is_empty(given));
+            let what = arguments.map(Value::to_string).unwrap_or_default();
+            summary(&mcp_tool(field("server"), field("tool")), &what)
+        }
+        "dynamicToolCall" => summary(field("tool"), ""),
+        "webSearch" => summary("web_search", field("query")),
+        "imageView" => summary("view_image", field("path")),
+        "collabAgentToolCall" | "subAgentActivity" => summary("sub-agent", field("prompt")),
+        _ => return None,
+    })
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty)
+}
+
+/// The files that a change touches.
+pub(super) fn paths(changes: Option<&Value>) -> String {
+    let changes = changes.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let paths: Vec<&str> =
+        changes.iter().filter_map(|change| change.get("path")?.as_str()).collect();
+    paths.join(", ")
+}
+
+/// A command without the shell around it: every one is shown as `/bin/bash -lc '…'`.
+pub(super) fn command(shown: &str) -> String {
+    let Some((shell, inner)) = shown.split_once(" -lc ") else { return shown.to_owned() };
+    if !["bash", "zsh", "sh"].iter().any(|name| shell.ends_with(name)) {
+        return shown.to_owned();
+    }
+    // Quoted as a whole, with nothing to undo within: else it is shown as it is.
+    let quoted = inner.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
+    match quoted {
+        Some(text) if !text.contains('\'') => text.to_owned(),
+        None if !inner.contains(char::is_whitespace) => inner.to_owned(),
+        _ => shown.to_owned(),
+    }
+}
+
+/// `text` on one line of at most `chars_max` characters. Line ends stay visible as `⏎`.
+pub(super) fn one_line(text: &str, chars_max: usize) -> String {
+    let mut line = String::new();
+    for (count, c) in text.trim().chars().enumerate() {
+        if count == chars_max {
+            line.push('…');
+            break;
+        }
+        match c {
+            '\n' => line.push('⏎'),
+            c if c.is_control() => line.push(' '),
+            c => line.push(c),
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_without_the_shell_around_it() {
+        for (shown, want) in [
+            ("/bin/bash -lc ls", "ls"),
+            ("/bin/bash -lc 'touch a; echo hi'", "touch a; echo hi"),
+            ("/bin/bash -lc \"echo 'a'\"", "/bin/bash -lc \"echo 'a'\""),
+            ("python3 -lc x", "python3 -lc x"),
+            ("ls -l", "ls -l"),
+        ] {
+            assert_eq!(command(shown), want);
+        }
+    }
+
+    #[test]
+    fn a_tool_says_what_it_does_in_one_line() {
+        let line = |kind: &str, fields: Value| item(kind, fields.as_object().unwrap());
+        let shell = json!({"command": "/bin/bash -lc 'a\nb'"});
+        assert_eq!(line("commandExecution", shell).as_deref(), Some("shell: a⏎b"));
+        let change = json!({"changes": [{"path": "/p/a"}, {"path": "/p/b"}]});
+        assert_eq!(line("fileChange", change).as_deref(), Some("apply_patch: /p/a, /p/b"));
+        let call = json!({"server": "x", "tool": "y", "arguments": {}});
+        assert_eq!(line("mcpToolCall", call).as_deref(), Some("mcp__x__y"));
+        assert_eq!(line("reasoning", json!({})), None);
+        assert_eq!(summary("shell", &"x".repeat(999)).chars().count(), 301);
+    }
+}

@@ -1,0 +1,391 @@
+//! The settings of a thread: what an agent may do, and whether the CLI keeps to that.
+//!
+//! A worker's commands and changes of files are all asked for (`untrusted`), and what is allowed runs in a sandbox that
+//! lets it write to its own folder and reach no network. The other policy that asks, `on-request`, runs all that
+//! stays in the sandbox unasked: a person's rule against a command would not hold.
+//!
+//! Nothing is written to the settings of the person. The sandbox is given with each turn, because a thread that is
+//! *started* with a right to write makes the CLI trust the repository for ever.
+
+use std::path::{Path, PathBuf};
+
+use cortex_lib::domain::agent::Role;
+use cortex_lib::port::{McpAccess, SessionSpec};
+use serde_json::{Map, Value, json};
+
+use super::git;
+use super::launch::{MCP_SERVER, Purpose};
+use super::map::Confined;
+use super::{CodexConfig, Sandbox};
+
+/// How long a call of a tool of Cortex may take: the longest waits 5 minutes, and answers in time.
+const MCP_TIMEOUT_SECS: u32 = 330;
+/// How long the connection to the endpoint may take. It took 0.1 s.
+const MCP_START_SECS: u32 = 20;
+/// How long the CLI keeps a thread that nobody listens to.
+const UNLOAD_SECS: u32 = 1;
+
+/// Features that no session has: tools that nobody could be asked about, and work that outlives a turn.
+const OFF: [&str; 13] = [
+    "multi_agent",
+    "goals",
+    "apps",
+    "plugins",
+    "image_generation",
+    "computer_use",
+    "browser_use",
+    "browser_use_external",
+    "in_app_browser",
+    "memories",
+    "sleep_tool",
+    "tool_suggest",
+    "skill_mcp_dependency_install",
+];
+
+/// What a session is for.
+pub(super) fn confined(spec: &SessionSpec) -> Option<Confined> {
+    match (spec.role, spec.read_only) {
+        (Role::Orchestrator, _) => Some(Confined::ToCortex),
+        (Role::Worker, true) => Some(Confined::ToReading),
+        (Role::Worker, false) => None,
+    }
+}
+
+/// What the process of a session is for.
+pub(super) fn purpose(spec: &SessionSpec) -> Purpose {
+    if confined(spec).is_some() { Purpose::Confined } else { Purpose::Working }
+}
+
+/// The policy by which the CLI asks. A confined agent has nothing to ask for.
+pub(super) fn policy(spec: &SessionSpec) -> &'static str {
+    if confined(spec).is_some() { "never" } else { "untrusted" }
+}
+
+/// The sandbox of each turn.
+pub(super) fn sandbox(spec: &SessionSpec, config: &CodexConfig) -> Value {
+    match (confined(spec), config.sandbox) {
+        (Some(_), _) => json!({"type": "readOnly", "networkAccess": false}),
+        (None, Sandbox::Off) => json!({"type": "dangerFullAccess"}),
+        (None, Sandbox::Workspace) => {
+            let repository = git::repository(&spec.cwd);
+            let roots = repository.map(|it| it.commit_writes()).unwrap_or_default();
+            json!({
+                "type": "workspaceWrite",
+                "writableRoots": roots,
+                "networkAccess": false,
+                "excludeTmpdirEnvVar": false,
+                "excludeSlashTmp": false,
+            })
+        }
+    }
+}
+
+/// The method and the arguments that open the thread. `servers`: the MCP servers that are configured elsewhere.
+pub(super) fn open(spec: &SessionSpec, servers: &[String]) -> (&'static str, Value) {
+    let mut params = json!({
+        "cwd": spec.cwd,
+        "approvalPolicy": policy(spec),
+        "approvalsReviewer": "user",
+        "sandbox": "read-only",
+        "config": settings(spec, servers),
+    });
+    let mut set = |name: &str, value: Value| {
+        if let Some(params) = params.as_object_mut() {
+            params.insert(name.to_owned(), value);
+        }
+    };
+    if let Some(model) = spec.model.as_deref().filter(|model| !model.trim().is_empty()) {
+        set("model", model.into());
+    }
+    if let Some(instructions) = &spec.instructions {
+        set("developerInstructions", instructions.as_str().into());
+    }
+    if let Some(native) = &spec.resume {
+        set("threadId", native.as_str().into());
+        // Else it answers with all that was ever said.
+        set("excludeTurns", true.into());
+        return ("thread/resume", params);
+    }
+    // Without an environment there is nothing that a shell or a patch could touch, should one be offered.
+    if confined(spec) == Some(Confined::ToCortex) {
+        set("environments", json!([]));
+    }
+    if spec.read_only {
+        set("ephemeral", true.into());
+    }
+    ("thread/start", params)
+}
+
+/// What is set for this thread alone, above all files. It is not remembered: a resumed thread is given all of it again.
+fn settings(spec: &SessionSpec, servers: &[String]) -> Value {
+    let mut settings = Map::new();
+    let mut set = |name: String, value: Value| drop(settings.insert(name, value));
+    for feature in OFF {
+        set(format!("features.{feature}"), false.into());
+    }
+    // Hooks run without a question.
+    if !spec.trusted {
+        set("features.hooks".to_owned(), false.into());
+    }
+    let works = confined(spec).is_none();
+    // An agent that works may ask its user; nobody answers the questions of a plan.
+    set("features.default_mode_request_user_input".to_owned(), works.into());
+    if confined(spec) == Some(Confined::ToCortex) {
+        set("features.shell_tool".to_owned(), false.into());
+        set("features.view_image".to_owned(), false.into());
+    }
+    set("suppress_unstable_features_warning".to_owned(), true.into());
+    // The model's own search runs unasked.
+    set("web_search".to_owned(), "disabled".into());
+    // A program of the person's that is run at the end of each turn.
+    set("notify".to_owned(), json!([]));
+    set("thread_unload_delay_secs".to_owned(), UNLOAD_SECS.into());
+    // Keys, secrets and tokens of the environment are the CLI's, not its tools'.
+    set("shell_environment_policy.ignore_default_excludes".to_owned(), false.into());
+    let marker = spec.session_id.as_str();
+    set("shell_environment_policy.set".to_owned(), json!({cortex_lib::process::MARKER: marker}));
+    set("projects".to_owned(), trust(spec));
+    let off = servers.iter().map(|name| (name.clone(), json!({"enabled": false})));
+    let own = spec.mcp.as_ref().map(|mcp| (MCP_SERVER.to_owned(), endpoint(mcp)));
+    set("mcp_servers".to_owned(), Value::Object(off.chain(own).collect()));
+    Value::Object(settings)
+}
+
+/// Whether the repository's own settings, rules, hooks and MCP servers count. Whatever a person told Codex itself about
+/// it, here only what they told Cortex does.
+fn trust(spec: &SessionSpec) -> Value {
+    let level = if spec.trusted { "trusted" } else { "untrusted" };
+    let roots = git::repository(&spec.cwd).map(|found| found.trusted_by()).unwrap_or_default();
+    let folders = std::iter::once(spec.cwd.clone()).chain(roots);
+    let entry = |folder: PathBuf| (folder.display().to_string(), json!({"trust_level": level}));
+    Value::Object(folders.map(entry).collect())
+}
+
+/// The endpoint of Cortex. The credential is sent to the CLI over its input and is kept in its memory: it is not in the
+/// environment, which all sessions of a process share and tools inherit, nor in an argument or a file.
+fn endpoint(mcp: &McpAccess) -> Value {
+    json!({
+        "url": mcp.url,
+        "http_headers": {"Authorization": format!("Bearer {}", mcp.token.expose())},
+        // The endpoint decides who may call what.
+        "default_tools_approval_mode": "approve",
+        // Else a thread starts without the tools when they cannot be reached.
+        "required": true,
+        "startup_timeout_sec": MCP_START_SECS,
+        "tool_timeout_sec": MCP_TIMEOUT_SECS,
+    })
+}
+
+/// The arguments of a turn. All that matters is said again: what is not said is what the turn before had.
+pub(super) fn turn(spec: &SessionSpec, config: &CodexConfig, thread: &str, text: &str) -> Value {
+    let mut params = json!({
+        "threadId": thread,
+        "input": [input(text)],
+        "approvalPolicy": policy(spec),
+        "approvalsReviewer": "user",
+        "sandboxPolicy": sandbox(spec, config),
+    });
+    if confined(spec) == Some(Confined::ToCortex)
+        && let Some(params) = params.as_object_mut()
+    {
+        params.insert("environments".to_owned(), json!([]));
+    }
+    params
+}
+
+/// A text as the input of a turn.
+pub(super) fn input(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// What the answer to the opening must say: that the CLI asks, asks a person, and lets nothing be written. Settings of
+/// the machine, which an administrator may put down, can bring about something else.
+pub(super) fn keeps_to(spec: &SessionSpec, opened: &Value) -> std::result::Result<(), String> {
+    let wanted = [
+        ("/approvalPolicy", policy(spec)),
+        ("/approvalsReviewer", "user"),
+        ("/sandbox/type", "readOnly"),
+    ];
+    for (path, wanted) in wanted {
+        let found = opened.pointer(path).cloned().unwrap_or_default();
+        if found != wanted {
+            let name = path.trim_start_matches('/');
+            return Err(format!("{name} is {found} and not {wanted}"));
+        }
+    }
+    Ok(())
+}
+
+/// The MCP servers that are configured, by `config/read`.
+pub(super) fn servers(settings: &Value) -> Vec<String> {
+    let all = settings.pointer("/config/mcp_servers").and_then(Value::as_object);
+    let layers = settings.get("layers").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let below = layers.iter().filter_map(|layer| layer.pointer("/config/mcp_servers")?.as_object());
+    let mut names: Vec<_> = all.into_iter().chain(below).flat_map(Map::keys).cloned().collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// A rule by which the CLI would run a command without asking, and outside of the sandbox: the file it is in. People make
+/// such rules by "do not ask again" in the CLI itself.
+pub(super) fn rule_without_asking(folders: &[PathBuf]) -> Option<PathBuf> {
+    let files = folders.iter().filter_map(|folder| fs_err::read_dir(folder.join("rules")).ok());
+    let mut files: Vec<PathBuf> = files.flatten().flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    files
+        .into_iter()
+        .find(|file| file.extension().is_some_and(|kind| kind == "rules") && may_allow(file))
+}
+
+/// Whether a file of rules may allow something. The rules are a small language; what is not plainly a no or a
+/// question counts as a yes.
+fn may_allow(file: &Path) -> bool {
+    let Ok(text) = fs_err::read_to_string(file) else { return true };
+    let code: String = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
+    let code: String = code.chars().filter(|c| !c.is_whitespace()).collect();
+    let count = |what: &str| code.matches(what).count();
+    let strict = count("decision=\"prompt\"") + count("decision=\"forbidden\"");
+    count("_rule(") != strict || (strict == 0 && !code.is_empty())
+}
+
+/// The folders whose rules count for a thread, by `config/read` and the CLI's home.
+pub(super) fn rule_folders(settings: &Value, home: Option<&str>, trusted: bool) -> Vec<PathBuf> {
+    let layers = settings.get("layers").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let mut folders: Vec<PathBuf> = home.map(PathBuf::from).into_iter().collect();
+    for layer in layers {
+        let text = |path: &str| layer.pointer(path).and_then(Value::as_str).map(Path::new);
+        match layer.pointer("/name/type").and_then(Value::as_str) {
+            // Those of a repository count only when it is trusted, and that is ours to say.
+            Some("project") if trusted => {
+                folders.extend(text("/name/dotCodexFolder").map(Path::to_owned));
+            }
+            Some("project") | None => {}
+            Some(_) => {
+                folders.extend(text("/name/file").and_then(Path::parent).map(Path::to_owned))
+            }
+        }
+    }
+    folders
+}
+
+#[cfg(test)]
+mod tests {
+    use cortex_lib::domain::agent::Interaction;
+    use cortex_lib::ids::{AgentId, SessionId};
+    use cortex_lib::secret::Secret;
+
+    use super::*;
+
+    fn spec() -> SessionSpec {
+        SessionSpec {
+            session_id: SessionId::new("s1"),
+            agent_id: Some(AgentId::new("a1")),
+            role: Role::Worker,
+            interaction: Interaction::Structured,
+            cwd: "/p".into(),
+            scratch: "/s".into(),
+            model: None,
+            instructions: None,
+            resume: None,
+            read_only: false,
+            trusted: false,
+            mcp: None,
+        }
+    }
+
+    #[test]
+    fn a_worker_is_asked_and_held_in_its_folder() {
+        let mut spec = spec();
+        let (method, params) = open(&spec, &["mine".to_owned()]);
+        assert_eq!(
+            (method, &params["approvalPolicy"], &params["sandbox"]),
+            ("thread/start", &json!("untrusted"), &json!("read-only"))
+        );
+        let config = &params["config"];
+        assert_eq!(config["mcp_servers"]["mine"]["enabled"], json!(false));
+        assert_eq!(config["features.hooks"], json!(false));
+        assert_eq!(config["projects"]["/p"]["trust_level"], json!("untrusted"));
+        assert_eq!(config["shell_environment_policy.set"]["CORTEX_OWNER"], json!("s1"));
+        let turn = turn(&spec, &CodexConfig::default(), "t", "hello");
+        assert_eq!(turn["sandboxPolicy"]["type"], json!("workspaceWrite"));
+        assert_eq!(turn["sandboxPolicy"]["networkAccess"], json!(false));
+        spec.trusted = true;
+        let (_, params) = open(&spec, &[]);
+        assert_eq!(params["config"].get("features.hooks"), None);
+        assert_eq!(params["config"]["projects"]["/p"]["trust_level"], json!("trusted"));
+    }
+
+    #[test]
+    fn a_confined_session_can_do_nothing_and_asks_for_nothing() {
+        let mut spec = spec();
+        spec.role = Role::Orchestrator;
+        let (_, params) = open(&spec, &[]);
+        assert_eq!(
+            (&params["environments"], &params["approvalPolicy"]),
+            (&json!([]), &json!("never"))
+        );
+        assert_eq!(params["config"]["features.shell_tool"], json!(false));
+        let off = CodexConfig { sandbox: Sandbox::Off, ..CodexConfig::default() };
+        assert_eq!(turn(&spec, &off, "t", "x")["sandboxPolicy"]["type"], json!("readOnly"));
+        spec.role = Role::Worker;
+        spec.read_only = true;
+        let (_, params) = open(&spec, &[]);
+        assert_eq!((params.get("environments"), &params["ephemeral"]), (None, &json!(true)));
+    }
+
+    #[test]
+    fn all_settings_are_sent_again_with_a_resume() {
+        let mut spec = spec();
+        spec.resume = Some("n1".to_owned());
+        spec.model = Some("m1".to_owned());
+        spec.mcp =
+            Some(McpAccess { url: "http://127.0.0.1:1/mcp".to_owned(), token: Secret::new("tok") });
+        let (method, params) = open(&spec, &[]);
+        assert_eq!(
+            (method, &params["threadId"], &params["model"]),
+            ("thread/resume", &json!("n1"), &json!("m1"))
+        );
+        assert_eq!(params["config"]["mcp_servers"]["cortex"]["required"], json!(true));
+    }
+
+    #[test]
+    fn what_the_cli_makes_of_the_settings_is_looked_at() {
+        let opened = |policy: Value| json!({"approvalPolicy": policy, "approvalsReviewer": "user", "sandbox": {"type": "readOnly"}});
+        assert_eq!(keeps_to(&spec(), &opened(json!("untrusted"))), Ok(()));
+        for policy in [json!("never"), json!("on-request"), json!({"granular": {}}), Value::Null] {
+            assert!(keeps_to(&spec(), &opened(policy)).is_err());
+        }
+    }
+
+    #[test]
+    fn a_rule_that_allows_is_found_and_one_that_asks_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let rules = dir.path().join("rules");
+        fs_err::create_dir(&rules).unwrap();
+        let folders = [dir.path().to_owned(), PathBuf::from("/no/such/folder")];
+        let found = |text: &str| {
+            fs_err::write(rules.join("x.rules"), text).unwrap();
+            rule_without_asking(&folders).is_some()
+        };
+        assert!(found("prefix_rule(pattern=[\"touch\"], decision=\"allow\")"));
+        assert!(found("prefix_rule(pattern=[\"touch\"])"));
+        assert!(found("x = prefix_rule\nx(pattern=[\"touch\"])"));
+        assert!(!found("# prefix_rule(pattern=[\"touch\"])\n"));
+        assert!(!found("prefix_rule(\n  pattern=[\"rm\"],\n  decision = \"forbidden\",\n)\n"));
+        assert!(!found(""));
+    }
+
+    #[test]
+    fn the_rules_of_a_repository_count_when_it_is_trusted() {
+        let settings = json!({"layers": [
+            {"name": {"type": "project", "dotCodexFolder": "/p/.codex"}, "config": {"mcp_servers": {"evil": {}}}},
+            {"name": {"type": "system", "file": "/etc/codex/config.toml"}},
+            {"name": {"type": "sessionFlags"}},
+        ], "config": {"mcp_servers": {"mine": {}}}});
+        let folders = |trusted| rule_folders(&settings, Some("/h"), trusted);
+        assert_eq!(folders(false), [Path::new("/h"), Path::new("/etc/codex")]);
+        assert_eq!(folders(true).len(), 3);
+        assert_eq!(servers(&settings), ["evil", "mine"]);
+    }
+}

@@ -1,0 +1,34 @@
+//! The driver against the pinned Codex and a scripted model: what the core may rely on.
+//!
+//! Linux only: there it can be seen in `/proc` that nothing is left behind.
+#![cfg_attr(target_os = "linux", expect(clippy::unwrap_used, reason = "a test may stop"))]
+#![cfg_attr(
+    target_os = "linux",
+    expect(clippy::panic, reason = "a test may stop, with what it saw")
+)]
+
+#[cfg(target_os = "linux")]
+mod place;
+#[cfg(target_os = "linux")]
+mod turns;
+
+use std::process::ExitCode;
+
+#[cfg(not(target_os = "linux"))]
+fn main() -> ExitCode {
+    ExitCode::SUCCESS
+}
+
+#[cfg(target_os = "linux")]
+fn main() -> ExitCode {
+    use cortex_scripted::{cli, offline, suite};
+
+    cortex_lib::process::init();
+    if cli::require(cli::codex()).is_none() {
+        return ExitCode::SUCCESS;
+    }
+    if let Some(ended) = offline::enter() {
+        return ended;
+    }
+    suite::run(&[turns::all()].concat())
+}
