@@ -9,7 +9,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
-    if cli::require(cli::claude_code()).is_none() {
+    let found = [cli::claude_code(), cli::codex()].map(cli::require);
+    if found.iter().any(Option::is_none) {
         return ExitCode::SUCCESS;
     }
     if let Some(ended) = offline::enter() {
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
     }
     suite::run(&cases![
         it_runs_on_claude_code_and_leaves_nothing,
+        it_runs_on_codex_and_leaves_nothing,
         nothing_of_the_person_is_read_or_changed,
         a_kept_folder_has_the_project_and_what_was_recorded,
         programs_read_lines_of_json,
@@ -124,32 +126,44 @@ fn completed(output: &Output) {
     assert!(stderr.contains("COMPLETED: A program that knows how long tea steeps, 5 of 5 tasks"));
 }
 
-async fn it_runs_on_claude_code_and_leaves_nothing() {
-    let person = with_claude_code();
-    let output = person.run(&["demo"]).await;
+/// Runs it on a CLI by the names of its tools.
+async fn it_runs(person: &Person, runtime: &str, write: &str, shell: &str) {
+    let output = person.run(&["demo", "--runtime", runtime]).await;
     completed(&output);
     let (stdout, stderr) = told(&output);
     // What was done, by whom, and what decided about it.
     for said in [
-        "/project/DESIGN.md → allow, rule \"agents may write files\"",
-        "curl --silent https://tea.example/minutes → deny, rule \"nothing else may be done\"",
-        "sh test.sh → allow, rule \"the tests may run\"",
+        &format!("ada asks: {write}: "),
+        "/project/DESIGN.md → allowed, rule \"agents may write files\"",
+        &format!("ada asks: {shell}: curl --silent https://tea.example/minutes → denied, rule"),
+        &format!("grace asks: {shell}: sh test.sh → allowed, rule \"the tests may run\""),
+        " > README.md && cat README.md",
+        "→ allowed, rule \"the description may be written\"",
         "program: waits for design",
     ] {
         assert!(stderr.contains(said), "{said}: {stderr}");
     }
     for said in [
         "== check: Run the tests (verified)\n4 tests hold\n",
+        "readme worked in a git worktree of its own.",
         "Files: DESIGN.md, README.md, check.sh, steep.sh, test.sh",
-        "No other host was asked for anything.",
         "(--keep leaves it)",
-        "cortex run --runtime claude-code --allow Write --allow Bash",
+        &format!("cortex run --runtime {runtime} --allow {write} --allow {shell}"),
     ] {
         assert!(stdout.contains(said), "{said}: {stdout}");
     }
     assert!(!stdout.contains("The script had no answer"), "{stdout}");
     assert_eq!(names(&person.temporary()), Vec::<PathBuf>::new());
     assert_eq!(processes_in(person.folder.path()), Vec::<String>::new());
+}
+
+async fn it_runs_on_claude_code_and_leaves_nothing() {
+    it_runs(&with_claude_code(), "claude-code", "Write", "Bash").await;
+}
+
+async fn it_runs_on_codex_and_leaves_nothing() {
+    let person = Person::with(&[("codex", cli::codex().unwrap())]);
+    it_runs(&person, "codex", "apply_patch", "shell").await;
 }
 
 /// A login, settings, hooks and a repository of the person are around, and a server that must not be asked.
@@ -230,10 +244,10 @@ async fn programs_read_lines_of_json() {
     let of = |kind: &'static str| lines.iter().filter(move |line| line["type"] == kind);
     assert_eq!(of("run.started").count(), 1);
     let decided = |how: &str| {
-        let decisions = of("approval.decided").filter_map(|line| line.pointer("/data/decision"));
+        let decisions = of("approval.decided").filter_map(|line| line.pointer("/data/state"));
         decisions.filter(|decision| *decision == how).count()
     };
-    assert_eq!((decided("allow"), decided("deny")), (5, 1), "{stdout}");
+    assert_eq!((decided("allowed"), decided("denied")), (5, 1), "{stdout}");
     assert_eq!(of("run.ended").next().unwrap()["status"], "COMPLETED");
     let last = lines.last().unwrap();
     assert_eq!(last["type"], "demo.ended");
@@ -249,7 +263,10 @@ async fn without_a_cli_it_says_how_to_get_one() {
     let output = person.run(&["demo"]).await;
     let (stdout, stderr) = told(&output);
     assert_eq!(output.status.code(), Some(1), "{stdout}\n{stderr}");
-    assert!(stderr.contains("no coding CLI was found on this machine: Claude Code"), "{stderr}");
+    assert!(
+        stderr.contains("no coding CLI was found on this machine: Claude Code, Codex"),
+        "{stderr}"
+    );
     assert!(stderr.contains("npm install -g @anthropic-ai/claude-code"), "{stderr}");
     let nowhere = person.path("nowhere").display().to_string();
     let output = person.run(&["demo", "--runtime", "claude-code", "--executable", &nowhere]).await;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use cortex_lib::error::Result;
-use cortex_runtimes::{ClaudeCode, ClaudeCodeConfig};
+use cortex_runtimes::{ClaudeCode, ClaudeCodeConfig, Codex, CodexConfig, Sandbox};
 use cortex_scripted::{Answer, Api};
 use serde_json::json;
 
@@ -17,11 +17,13 @@ use crate::config::Config;
 pub(crate) enum CodingCli {
     /// Claude Code.
     ClaudeCode,
+    /// Codex.
+    Codex,
 }
 
 impl ValueEnum for CodingCli {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self::ClaudeCode]
+        &[Self::ClaudeCode, Self::Codex]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
@@ -34,6 +36,7 @@ impl CodingCli {
     pub(super) const fn runtime(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
+            Self::Codex => "codex",
         }
     }
 
@@ -41,6 +44,7 @@ impl CodingCli {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::ClaudeCode => "Claude Code",
+            Self::Codex => "Codex",
         }
     }
 
@@ -48,6 +52,7 @@ impl CodingCli {
     pub(super) const fn install(self) -> &'static str {
         match self {
             Self::ClaudeCode => "npm install -g @anthropic-ai/claude-code",
+            Self::Codex => "npm install -g @openai/codex",
         }
     }
 
@@ -55,6 +60,7 @@ impl CodingCli {
     pub(super) const fn api(self) -> Api {
         match self {
             Self::ClaudeCode => Api::Anthropic,
+            Self::Codex => Api::Responses,
         }
     }
 
@@ -68,6 +74,9 @@ impl CodingCli {
         let env = home.map(|home| ("HOME".to_owned(), home)).into_iter().collect();
         match self {
             Self::ClaudeCode => ClaudeCode::new(ClaudeCodeConfig { executable, env }).executable(),
+            Self::Codex => {
+                Codex::new(CodexConfig { executable, env, ..CodexConfig::default() }).executable()
+            }
         }
     }
 
@@ -86,6 +95,13 @@ impl CodingCli {
                 // What the script does not answer is shown at once.
                 runtime.env.insert("CLAUDE_CODE_MAX_RETRIES".to_owned(), "0".to_owned());
             }
+            Self::Codex => {
+                let runtime = &mut config.runtimes.codex;
+                runtime.executable = Some(executable);
+                runtime.env = env.collect();
+                // The script runs nothing but what the rules allow, and not every machine can have a sandbox.
+                runtime.sandbox = Sandbox::Off;
+            }
         }
     }
 
@@ -93,6 +109,7 @@ impl CodingCli {
     pub(super) const fn writing_tool(self) -> &'static str {
         match self {
             Self::ClaudeCode => "Write",
+            Self::Codex => "apply_patch",
         }
     }
 
@@ -100,6 +117,16 @@ impl CodingCli {
     pub(super) const fn shell_tool(self) -> &'static str {
         match self {
             Self::ClaudeCode => "Bash",
+            Self::Codex => "shell",
+        }
+    }
+
+    /// A command as rules see it, as a pattern.
+    pub(super) fn command(self, pattern: &str) -> String {
+        match self {
+            Self::ClaudeCode => pattern.to_owned(),
+            // It names the shell of the person, and quotes as it needs.
+            Self::Codex => format!("/*sh -lc ?{pattern}?"),
         }
     }
 
@@ -110,6 +137,12 @@ impl CodingCli {
                 self.writing_tool(),
                 json!({ "file_path": root.join(file), "content": content }),
             ),
+            Self::Codex => {
+                let lines: Vec<_> = content.lines().map(|line| format!("+{line}\n")).collect();
+                let (begin, end) = ("*** Begin Patch", "*** End Patch");
+                let patch = format!("{begin}\n*** Add File: {file}\n{}{end}", lines.concat());
+                Answer::tool("apply_patch", json!(patch))
+            }
         }
     }
 
@@ -117,6 +150,7 @@ impl CodingCli {
     pub(super) fn shell(self, command: &str) -> Answer {
         match self {
             Self::ClaudeCode => Answer::tool(self.shell_tool(), json!({ "command": command })),
+            Self::Codex => Answer::tool("exec_command", json!({ "cmd": command })),
         }
     }
 }

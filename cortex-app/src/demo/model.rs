@@ -16,6 +16,11 @@ const README: &str = "# steep.sh knows how long tea steeps";
 /// The command that one of the tasks is about.
 pub(super) const TEST: &str = "sh test.sh";
 
+const PASSED: &str = "4 tests hold";
+
+/// Answers that repeat what a command printed.
+const PRINTED: [&str; 2] = [PASSED, README];
+
 /// A command that nobody allowed: the model has to do without.
 const FETCH: &str = "curl --silent https://tea.example/minutes";
 
@@ -26,9 +31,14 @@ const THINKS: Duration = Duration::from_millis(250);
 pub(super) fn script(cli: CodingCli, root: &Path) -> Script {
     let mut script = Script::new();
     let mut task = |begins: &str, steps: Vec<Answer>, says: &str| {
-        for (results, answer) in steps.into_iter().chain([Answer::text(says)]).enumerate() {
-            let rule = When::during(begins, results);
-            script = std::mem::take(&mut script).on(rule, answer.slow(THINKS, Duration::ZERO));
+        let mut steps = steps.into_iter().chain([Answer::text(says)]).enumerate().peekable();
+        while let Some((results, answer)) = steps.next() {
+            let mut when = When::during(begins, results);
+            // Nobody says that tests passed which did not run: then the script has no answer, and the task fails.
+            if steps.peek().is_none() && PRINTED.contains(&says) {
+                when.tool_result = Some(says.to_owned());
+            }
+            script = std::mem::take(&mut script).on(when, answer.slow(THINKS, Duration::ZERO));
         }
     };
     let write = |file: &str, content: &str| cli.write(root, file, content);
@@ -47,9 +57,9 @@ pub(super) fn script(cli: CodingCli, root: &Path) -> Script {
         vec![write("test.sh", TESTS)],
         "test.sh tests the three kinds of tea and one that is none.",
     );
-    task("Run the tests of the tea program.", vec![cli.shell(TEST)], "4 tests hold");
+    task("Run the tests of the tea program.", vec![cli.shell(TEST)], PASSED);
     // In a worktree, whose folder only Cortex knows beforehand.
-    let describe = format!("echo '{README}' > README.md");
+    let describe = format!("echo '{README}' > README.md && cat README.md");
     task("Describe the tea program.", vec![cli.shell(&describe)], README);
     script
 }

@@ -1,5 +1,6 @@
 //! What the demo says at its end: what happened, where it is, and what to do next with a login.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use cortex_lib::domain::objective::ObjectiveStatus;
@@ -24,7 +25,7 @@ pub(super) struct Told {
     /// Requests that it had no rule for.
     unanswered: Vec<String>,
     /// Other hosts that the CLI asked for; none was reached.
-    other_hosts: Vec<String>,
+    other_hosts: BTreeSet<String>,
     files: Vec<String>,
     /// The task whose worktree was brought in.
     integrated: Option<String>,
@@ -60,7 +61,12 @@ impl Told {
             executable: stage.executable.clone(),
             model_requests: answered.len(),
             unanswered: unanswered.iter().map(ToString::to_string).collect(),
-            other_hosts: stage.server.strangers().iter().map(ToString::to_string).collect(),
+            other_hosts: stage
+                .server
+                .strangers()
+                .into_iter()
+                .map(|stranger| stranger.target)
+                .collect(),
             files: stage.place.files(),
             integrated: key.filter(|_| done),
             integration_error,
@@ -105,11 +111,11 @@ impl Told {
         for request in &self.unanswered {
             lines.push(format!("The script had no answer to: {request}"));
         }
-        lines.push(match self.other_hosts.as_slice() {
-            [] => "No other host was asked for anything.".to_owned(),
-            hosts => {
-                format!("Other hosts that it asked for, and did not reach: {}", hosts.join(", "))
-            }
+        let hosts: Vec<_> = self.other_hosts.iter().map(String::as_str).collect();
+        lines.push(if hosts.is_empty() {
+            "No other host was asked for anything.".to_owned()
+        } else {
+            format!("It also asked for {}, and reached none of them.", hosts.join(", "))
         });
         let folder = self.folder.display();
         lines.push(format!("Files: {}", self.files.join(", ")));

@@ -96,7 +96,7 @@ impl Progress {
         }
         let text = |name: &str| event.data.get(name).and_then(Value::as_str).unwrap_or_default();
         let agent = self.names.agent(event.agent_id.as_ref()?);
-        let (asked, decision) = (words::plain(text("summary")), text("decision"));
+        let (asked, decision) = (words::plain(text("summary")), text("state"));
         let by = text("decided_by");
         let by =
             by.strip_prefix("rule:").map_or_else(|| by.to_owned(), |id| format!("rule {id:?}"));
