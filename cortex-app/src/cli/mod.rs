@@ -7,6 +7,7 @@ mod call;
 mod changes;
 mod completions;
 mod config;
+mod demo;
 mod doctor;
 mod edit;
 mod events;
@@ -55,6 +56,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Run),
+    Demo(demo::Demo),
     Serve(serve::Serve),
     Project(project::Project),
     Agent(agent::Agent),
@@ -92,6 +94,7 @@ impl Cli {
 impl Command {
     async fn run(self, global: &Global, screen: Screen) -> Result<Exit> {
         match self {
+            Self::Demo(command) => command.run(global).await,
             Self::Serve(command) => command.run(global, screen).await,
             Self::Project(command) => command.run(global, screen).await,
             Self::Agent(command) => command.run(global, screen).await,

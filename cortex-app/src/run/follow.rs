@@ -65,6 +65,8 @@ pub(crate) struct Follow<'a> {
     pub(crate) approval: Approval,
     /// What agents want to use and ask.
     pub(crate) requests: Requests,
+    /// Whether the answers to tool requests are said.
+    pub(crate) tells_requests: bool,
     /// The newest event that was seen.
     pub(crate) seen: u64,
 }
@@ -185,6 +187,11 @@ impl Follow<'_> {
         self.seen = self.seen.max(event.seq);
         self.requests.hear(event);
         self.show.event(event);
+        if self.tells_requests
+            && let Some(text) = self.progress.decided(event)
+        {
+            self.show.aside_of_events(&text);
+        }
     }
 
     /// Hears what was said until now, so that nothing is missing before the last line.

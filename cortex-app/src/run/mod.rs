@@ -3,6 +3,7 @@
 mod answer;
 mod ask;
 pub(crate) mod clock;
+mod close;
 pub(crate) mod draft;
 mod ending;
 mod file;
@@ -27,6 +28,7 @@ use cortex_lib::domain::task::{BlockCause, TaskStatus};
 use cortex_lib::domain::waiting::{WaitReason, Waiting};
 use cortex_lib::error::{Code, Error, Result};
 
+pub(crate) use close::close;
 pub(crate) use ending::Ending;
 pub(crate) use file::ObjectiveFile;
 pub(crate) use hints::Hints;
@@ -45,6 +47,8 @@ pub(crate) struct Wishes {
     pub(crate) approve_unverified: bool,
     /// Go on with an earlier run, or begin a new one.
     pub(crate) beginning: Beginning,
+    /// Say how each tool request was answered.
+    pub(crate) tells_requests: bool,
     /// What a person is told to do next.
     pub(crate) hints: Hints,
     /// Where the core keeps its data, and its configuration.
@@ -168,6 +172,7 @@ async fn attempt(
         output: begun.output,
         approval,
         requests: Requests::new(can_ask, &wishes.hints),
+        tells_requests: wishes.tells_requests,
         seen: begun.seen,
     };
     let stop = follow.until_it_stops().await;

@@ -5,20 +5,27 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::record::Request;
+use crate::record::{AnsweredBy, Request};
 use crate::script::{Answer, Block, Script, Take, Times, When};
 
 impl Script {
-    /// The answer to a request, with its taken words put in.
-    pub(crate) fn answer(&self, request: &Request, counts: &mut Counts) -> Option<Answer> {
+    /// The answer to a request, with its taken words put in, and what gives it.
+    pub(crate) fn choose(
+        &self,
+        request: &Request,
+        counts: &mut Counts,
+    ) -> (AnsweredBy, Option<Answer>) {
         let during = self.during(request);
         for (number, rule) in self.rules.iter().enumerate() {
             let Some(words) = rule.when.fits(request, during) else { continue };
             if counts.admits(number, request.conversation.as_deref(), rule.when.times) {
-                return Some(rule.answer.filled(&words));
+                return (AnsweredBy::Rule(number), Some(rule.answer.filled(&words)));
             }
         }
-        self.otherwise.clone()
+        match &self.otherwise {
+            Some(answer) => (AnsweredBy::Otherwise, Some(answer.clone())),
+            None => (AnsweredBy::Nothing, None),
+        }
     }
 
     /// Which of the texts that `during` of a rule names the user said last, and how many tool results came since.
@@ -147,7 +154,7 @@ mod tests {
             .on(When::last_user("a"), Answer::text("two"))
             .otherwise(Answer::text("three"));
         let mut counts = Counts::default();
-        let mut ask = |text| script.answer(&said(text), &mut counts);
+        let mut ask = |text| script.choose(&said(text), &mut counts).1;
         assert_eq!(ask("a"), Some(Answer::text("two")));
         assert_eq!(ask("ab"), Some(Answer::text("one")));
         assert_eq!(ask("c"), Some(Answer::text("three")));
@@ -166,7 +173,7 @@ mod tests {
                 text: (*text).to_owned(),
             };
             let texts = texts.iter().map(text).collect();
-            script.answer(&Request { texts, ..Request::default() }, &mut counts)
+            script.choose(&Request { texts, ..Request::default() }, &mut counts).1
         };
         let one = ("user", "do one");
         let tool = ("tool", "one is two");
@@ -185,7 +192,7 @@ mod tests {
         let mut counts = Counts::default();
         let mut ask = |conversation: &str| {
             let conversation = Some(conversation.to_owned());
-            script.answer(&Request { conversation, ..Request::default() }, &mut counts).unwrap()
+            script.choose(&Request { conversation, ..Request::default() }, &mut counts).1.unwrap()
         };
         let first = [ask("x"), ask("x"), ask("x"), ask("x")];
         let [refused, other] = [Answer::status(429), Answer::text("else")];
@@ -198,9 +205,9 @@ mod tests {
         let answer = Answer::tool("finish", json!({"ids": ["{{id}}"], "n": 1}));
         let script = Script::new().on(When::any().take("id", "task ", "."), answer);
         let mut counts = Counts::default();
-        assert_eq!(script.answer(&said("nothing here"), &mut counts), None);
+        assert_eq!(script.choose(&said("nothing here"), &mut counts).1, None);
         assert_eq!(
-            script.answer(&said("not task a. but task b."), &mut counts),
+            script.choose(&said("not task a. but task b."), &mut counts).1,
             Some(Answer::tool("finish", json!({"ids": ["b"], "n": 1})))
         );
     }

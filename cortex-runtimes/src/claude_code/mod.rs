@@ -94,6 +94,15 @@ impl ClaudeCode {
         };
         Self { config, info, env: Arc::new(SystemEnv::new()) }
     }
+
+    /// Where its program is: as configured, on the `PATH`, or where its own installers put it. Nothing is started.
+    ///
+    /// # Errors
+    ///
+    /// `runtime.not_installed`.
+    pub fn executable(&self) -> Result<PathBuf> {
+        probe::find(&self.config)
+    }
 }
 
 impl ClaudeCode {

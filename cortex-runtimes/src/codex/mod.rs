@@ -127,6 +127,15 @@ impl Codex {
         let pool = Pool::new(config.clone(), Arc::clone(&env));
         Self { config, info, env, pool }
     }
+
+    /// Where its program is: as configured, or on the `PATH`. Nothing is started.
+    ///
+    /// # Errors
+    ///
+    /// `runtime.not_installed`.
+    pub fn executable(&self) -> Result<PathBuf> {
+        probe::find(&self.config)
+    }
 }
 
 #[async_trait]
