@@ -3,6 +3,7 @@
 pub mod add_project;
 pub mod check_runtimes;
 pub mod core_status;
+pub mod create_terminal_agent;
 pub mod pause_agent;
 pub mod remove_agent;
 pub mod remove_project;
@@ -13,6 +14,7 @@ pub mod update_project;
 pub use add_project::AddProject;
 pub use check_runtimes::CheckRuntimes;
 pub use core_status::CoreStatus;
+pub use create_terminal_agent::CreateTerminalAgent;
 pub use pause_agent::PauseAgent;
 pub use remove_agent::RemoveAgent;
 pub use remove_project::RemoveProject;
