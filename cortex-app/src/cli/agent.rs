@@ -2,10 +2,12 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use cortex_lib::api::AgentReply;
-use cortex_lib::api::operator::{PauseAgent, RemoveAgent, RestartAgent, ResumeAgent};
+use cortex_lib::api::operator::{
+    CreateTerminalAgent, PauseAgent, RemoveAgent, RestartAgent, ResumeAgent,
+};
 use cortex_lib::api::tool::{CreateAgent, ListAgents, ListProjects, StartAgent, StopAgent};
 use cortex_lib::api::view::AgentView;
-use cortex_lib::domain::agent;
+use cortex_lib::domain::agent::{self, Interaction};
 use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::ids::RuntimeId;
 
@@ -76,6 +78,9 @@ struct Create {
     /// Appended to the runtime's system prompt
     #[arg(long, value_name = "TEXT")]
     instructions: Option<String>,
+    /// A person works with it in a terminal; it takes no messages and no tasks
+    #[arg(long, conflicts_with = "role")]
+    terminal: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -98,7 +103,7 @@ impl Action {
         let reply = match self {
             Self::List { project } => return list(door, project.as_deref(), screen).await,
             Self::Show(which) => AgentReply { agent: which.find(door).await? },
-            Self::Create(create) => door.call(create.command(door).await?).await?,
+            Self::Create(create) => create.call(door).await?,
             Self::Start(which) => {
                 let agent_id = which.find(lasting(door)?).await?.agent_id;
                 door.call(StartAgent { agent_id }).await?
@@ -141,9 +146,20 @@ impl Which {
 }
 
 impl Create {
-    async fn command(self, door: &Door) -> Result<CreateAgent> {
-        Ok(CreateAgent {
-            project_id: find::project(door, &self.project).await?.project_id,
+    async fn call(self, door: &Door) -> Result<AgentReply> {
+        let project_id = find::project(door, &self.project).await?.project_id;
+        if self.terminal {
+            let create = CreateTerminalAgent {
+                project_id,
+                name: self.name,
+                runtime_id: RuntimeId::new(self.runtime),
+                model: self.model,
+                instructions: self.instructions,
+            };
+            return door.call(create).await;
+        }
+        let create = CreateAgent {
+            project_id,
             name: self.name,
             runtime_id: RuntimeId::new(self.runtime),
             model: self.model,
@@ -153,7 +169,8 @@ impl Create {
             },
             instructions: self.instructions,
             skills: true,
-        })
+        };
+        door.call(create).await
     }
 }
 
@@ -221,6 +238,7 @@ fn show(agent: &AgentView) -> String {
         ("runtime", Some(agent.runtime_id.to_string())),
         ("model", agent.model.clone()),
         ("role", Some(word(&agent.role))),
+        ("in a", (agent.interaction == Interaction::Terminal).then(|| "terminal".to_owned())),
         ("state", Some(agent.state.as_str().to_owned())),
         ("now", current),
         ("session", session),
