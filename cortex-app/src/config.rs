@@ -9,7 +9,9 @@ use cortex_lib::api;
 use cortex_lib::error::{Code, Error, Problem, Result};
 use cortex_lib::port::Runtime;
 use cortex_lib::settings::{Agents, Approvals, Events, Planner, Resources, Retry, Settings};
-use cortex_runtimes::{ClaudeCode, ClaudeCodeConfig, CommandConfig, CommandRuntime};
+use cortex_runtimes::{
+    ClaudeCode, ClaudeCodeConfig, Codex, CodexConfig, CommandConfig, CommandRuntime,
+};
 use fs_err as fs;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,6 +66,8 @@ impl Default for Mcp {
 pub struct Runtimes {
     /// Claude Code.
     pub claude_code: ClaudeCodeConfig,
+    /// Codex.
+    pub codex: CodexConfig,
     /// Programs that run as agents, by their names; the runtime is `command:<name>`.
     pub commands: BTreeMap<String, Program>,
 }
@@ -187,8 +191,10 @@ impl Config {
     ///
     /// `core.config_invalid`.
     pub fn runtimes(&self, extra: Vec<CommandConfig>) -> Result<Vec<Arc<dyn Runtime>>> {
-        let mut runtimes: Vec<Arc<dyn Runtime>> =
-            vec![Arc::new(ClaudeCode::new(self.runtimes.claude_code.clone()))];
+        let mut runtimes: Vec<Arc<dyn Runtime>> = vec![
+            Arc::new(ClaudeCode::new(self.runtimes.claude_code.clone())),
+            Arc::new(Codex::new(self.runtimes.codex.clone())),
+        ];
         let names: Vec<_> = extra.iter().map(|program| program.name.clone()).collect();
         let configured = self.commands().filter(|command| !names.contains(&command.name));
         for command in configured.chain(extra) {

@@ -6,8 +6,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future;
+use std::sync::Arc;
 use std::time::Duration;
 
+use cortex_lib::env::Env;
 use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::limits::SESSION_QUEUE_MAX;
 use cortex_lib::port::{SessionEvent, SessionSpec, Steered, Turn, TurnEnd};
@@ -43,6 +45,7 @@ pub(super) struct Parts {
     pub(super) conversation: Conversation,
     pub(super) spec: SessionSpec,
     pub(super) config: CodexConfig,
+    pub(super) env: Arc<dyn Env>,
 }
 
 /// The loop's state.
@@ -52,6 +55,7 @@ pub(super) struct Pump {
     conversation: Conversation,
     spec: SessionSpec,
     config: CodexConfig,
+    env: Arc<dyn Env>,
     events: mpsc::Sender<SessionEvent>,
     /// What is still to be passed on.
     outbox: VecDeque<SessionEvent>,
@@ -132,6 +136,7 @@ impl Pump {
             conversation: parts.conversation,
             spec: parts.spec,
             config: parts.config,
+            env: parts.env,
             events,
             outbox: VecDeque::new(),
             last_active: None,
@@ -165,11 +170,11 @@ impl Pump {
                     None
                 }
                 Happened::Told(Some(Told::Said(said))) => {
-                    let steps = self.conversation.take(said);
+                    let steps = self.conversation.take(said, self.env.now());
                     self.steps(steps).await
                 }
                 Happened::Told(Some(Told::Answered { tag, answer })) => {
-                    self.answered(tag, answer).await;
+                    self.answered(tag, answer);
                     None
                 }
                 Happened::Told(None) => return None,
@@ -355,7 +360,7 @@ impl Pump {
         late.then_some("Codex did not begin the turn")
     }
 
-    async fn answered(&mut self, tag: u64, answer: Answer) {
+    fn answered(&mut self, tag: u64, answer: Answer) {
         match self.waiting.remove(&tag) {
             Some(Waiter::Start) => self.started(answer),
             Some(Waiter::Interrupt) => {

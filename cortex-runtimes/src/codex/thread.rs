@@ -264,7 +264,7 @@ pub(super) fn rule_folders(settings: &Value, home: Option<&str>, trusted: bool) 
             }
             Some("project") | None => {}
             Some(_) => {
-                folders.extend(text("/name/file").and_then(Path::parent).map(Path::to_owned))
+                folders.extend(text("/name/file").and_then(Path::parent).map(Path::to_owned));
             }
         }
     }

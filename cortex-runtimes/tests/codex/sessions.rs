@@ -9,7 +9,7 @@ use cortex_scripted::suite::Case;
 use cortex_scripted::{Answer, Script, When, cases, cli};
 use serde_json::json;
 
-use crate::place::{Place, alive, kill, succeeded};
+use crate::place::{Place, alive, kill, sh, succeeded};
 
 pub(crate) fn all() -> Vec<Case> {
     cases![
@@ -305,7 +305,8 @@ async fn a_closed_session_can_be_resumed_with_its_model() {
     let requests = place.server.requests();
     let models: Vec<_> = requests.iter().map(|request| request.model.as_str()).collect();
     assert_eq!(models, ["gpt-5.6-luna", "gpt-5.6-sol", "gpt-5.6-sol"]);
-    assert!(requests[1].texts.iter().any(|text| text.text.contains("heron")));
+    let resumed = requests.get(1).unwrap();
+    assert!(resumed.texts.iter().any(|text| text.text.contains("heron")));
 }
 
 async fn a_session_that_nobody_knows_cannot_be_resumed() {
@@ -322,9 +323,7 @@ async fn the_home_of_the_person_is_left_as_it_was() {
     let place = Place::new(Script::new().otherwise(Answer::text("ok"))).await;
     let config = place.home.codex_home().join("config.toml");
     let before = fs_err::read_to_string(&config).unwrap();
-    let git =
-        std::process::Command::new("git").args(["init", "-q"]).arg(place.home.project()).status();
-    assert!(git.unwrap().success());
+    sh(&format!("git init -q {}", place.home.project().display())).await;
     for trusted in [false, true] {
         let mut live = place.open_with(|spec| spec.trusted = trusted).await.unwrap();
         live.turn("hello").await;
