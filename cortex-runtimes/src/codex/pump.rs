@@ -91,7 +91,8 @@ enum Waiter {
     Interrupt,
     Steer(oneshot::Sender<Result<Steered>>),
     Clean,
-    Leave,
+    /// What comes of it is seen otherwise.
+    Nobody,
 }
 
 /// A turn that the CLI has not taken yet.
@@ -183,9 +184,6 @@ impl Pump {
                 return over;
             }
             self.settle().await;
-            if self.has_left() {
-                return Some(CLOSED);
-            }
         }
     }
 
@@ -315,19 +313,15 @@ impl Pump {
         self.conversation.turn().is_some() || self.finishing.is_some()
     }
 
-    /// Leaves the thread: what runs in its background ends, and nobody listens to it any more.
+    /// Leaves the thread: what runs in its background ends, and nobody listens to it any more. It is left when the CLI says
+    /// that it is closed.
     async fn leave(&mut self) {
         if let Some(closing) = &mut self.closing {
             closing.leaves = true;
         }
         let params = json!({"threadId": self.conversation.thread()});
-        self.ask(Waiter::Leave, "thread/backgroundTerminals/clean", params.clone()).await;
-        self.ask(Waiter::Leave, "thread/unsubscribe", params).await;
-    }
-
-    fn has_left(&self) -> bool {
-        let waits = self.waiting.values().any(|waiter| matches!(waiter, Waiter::Leave));
-        self.closing.as_ref().is_some_and(|closing| closing.leaves) && !waits
+        self.ask(Waiter::Nobody, "thread/backgroundTerminals/clean", params.clone()).await;
+        self.ask(Waiter::Nobody, "thread/unsubscribe", params).await;
     }
 
     fn next_wake(&self) -> Option<Instant> {
@@ -375,7 +369,7 @@ impl Pump {
                     finishing.cleans = false;
                 }
             }
-            Some(Waiter::Leave) | None => {}
+            Some(Waiter::Nobody) | None => {}
         }
     }
 

@@ -21,6 +21,7 @@ pub(crate) fn all() -> Vec<Case> {
         instructions_and_model_reach_the_agent,
         what_a_repository_brings_does_not_run,
         what_the_person_set_up_elsewhere_does_not_run,
+        a_tool_of_another_server_is_asked_for,
     ]
     .into()
 }
@@ -365,4 +366,36 @@ async fn what_the_person_set_up_elsewhere_does_not_run() {
     assert_eq!(end.outcome, succeeded("ok"));
     live.close().await;
     assert!(!server.exists() && !notified.exists());
+}
+
+/// A server that a trusted repository brings is no part of Cortex: its tools are asked for.
+async fn a_tool_of_another_server_is_asked_for() {
+    let place = Place::new(
+        Script::new()
+            .on(When::last_user("call"), Answer::tool("mcp__brought__list_tasks", json!({})))
+            .otherwise(Answer::text("done")),
+    )
+    .await;
+    let project = place.home.project();
+    sh(&format!("git init -q {}", project.display())).await;
+    let endpoint = Endpoint::start("brought_token").await;
+    fs_err::create_dir(project.join(".codex")).unwrap();
+    let config = format!(
+        "[mcp_servers.brought]\nurl = \"{}\"\nhttp_headers = {{ Authorization = \"Bearer brought_token\" }}\n",
+        endpoint.url
+    );
+    fs_err::write(project.join(".codex/config.toml"), config).unwrap();
+    let mut live = place.open_with(|spec| spec.trusted = true).await.unwrap();
+    for (answer, calls) in
+        [(ToolAnswer::Deny { reason: "no".to_owned() }, 0), (ToolAnswer::Allow, 1)]
+    {
+        let turn = live.send("call").await;
+        let request = live.request().await;
+        assert_eq!(request.tool, "mcp__brought__list_tasks");
+        assert_eq!(request.of_cortex, None);
+        live.session.answer(&request.request_id, answer).await.unwrap();
+        assert_eq!(live.ended(&turn).await.outcome, succeeded("done"));
+        assert_eq!(endpoint.seen("tools/call").len(), calls);
+    }
+    live.close().await;
 }
