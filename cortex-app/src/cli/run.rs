@@ -42,7 +42,7 @@ pub(super) struct Run {
     /// The objective file (TOML); examples/objectives/README.md describes it
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Run every agent on this runtime, whatever the file says: claude-code, opencode, command:NAME
+    /// Run every agent on this runtime, whatever the file says: claude-code, codex, opencode, command:NAME
     #[arg(long, value_name = "ID")]
     runtime: Option<String>,
     /// Let agents use this tool of their runtime: Write, Edit, Bash. A pattern; may be given again

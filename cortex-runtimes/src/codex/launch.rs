@@ -153,20 +153,19 @@ async fn catalogue(
     env: &dyn Env,
     purpose: Purpose,
 ) -> Result<Value> {
-    let wanted = ["debug", "models"];
-    let refreshed = run(executable, &wanted, config, env, CATALOGUE_WAIT).await;
-    let mut catalogue = match refreshed.ok().and_then(|(_, text)| models(&text)) {
-        Some(catalogue) => catalogue,
-        None => {
-            let wanted = ["debug", "models", "--bundled"];
-            let (exit, text) = run(executable, &wanted, config, env, BUNDLED_WAIT).await?;
-            models(&text).ok_or_else(|| {
-                let message = format!("Codex does not tell its models ({exit})");
-                Error::new(Code::RuntimeStartFailed, message).remedy(
-                    "Install a newer Codex: this one has no `codex debug models`, by which agents are confined.",
-                )
-            })?
-        }
+    let refreshed = run(executable, &["debug", "models"], config, env, CATALOGUE_WAIT).await;
+    let refreshed = refreshed.ok().and_then(|(_, text)| models(&text));
+    let mut catalogue = if let Some(catalogue) = refreshed {
+        catalogue
+    } else {
+        let wanted = ["debug", "models", "--bundled"];
+        let (exit, text) = run(executable, &wanted, config, env, BUNDLED_WAIT).await?;
+        models(&text).ok_or_else(|| {
+            let message = format!("Codex does not tell its models ({exit})");
+            Error::new(Code::RuntimeStartFailed, message).remedy(
+                "Check that this is Codex; install it again, or a newer one: agents are confined by `codex debug models`.",
+            )
+        })?
     };
     for model in catalogue.get_mut("models").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(model) = model.as_object_mut() {

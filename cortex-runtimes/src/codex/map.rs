@@ -1,5 +1,5 @@
-//! From the CLI's messages to what happens in a session. Pure: it writes nothing and waits for nothing; the session's
-//! loop does what the [`Step`]s say.
+//! From the CLI's messages to what happens in a session. Pure: it writes nothing, waits for nothing and takes the time
+//! as an argument; the session's loop does what the [`Step`]s say.
 //!
 //! # Whose turn is it?
 //!
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use cortex_lib::domain::attempt::Cause;
 use cortex_lib::ids::TurnId;
 use cortex_lib::port::{OutputKind, SessionEvent, ToolAnswer, Turn, TurnEnd};
+use cortex_lib::time::Timestamp;
 use serde_json::Value;
 
 use super::ask::{self, Asked};
@@ -151,18 +152,18 @@ impl Conversation {
     }
 
     /// Takes in what the CLI said about this thread, or about the account.
-    pub(super) fn take(&mut self, said: FromCli) -> Vec<Step> {
+    pub(super) fn take(&mut self, said: FromCli, now: Timestamp) -> Vec<Step> {
         match said {
             FromCli::Request { id, method, params } => self.request(&id, &method, &params),
-            FromCli::Note { method, params } => self.note(&method, params),
+            FromCli::Note { method, params } => self.note(&method, params, now),
             FromCli::Answer { .. } | FromCli::Noise => vec![active()],
         }
     }
 
-    fn note(&mut self, method: &str, params: Value) -> Vec<Step> {
+    fn note(&mut self, method: &str, params: Value, now: Timestamp) -> Vec<Step> {
         match method {
             "turn/started" => self.started(&part(params, "turn")),
-            "turn/completed" => self.completed(part(params, "turn")),
+            "turn/completed" => self.completed(part(params, "turn"), now),
             "item/started" => self.item(&params, Moment::Began),
             "item/completed" => self.item(&params, Moment::Ended),
             "item/agentMessage/delta" => self.delta(OutputKind::Text, &params),
@@ -215,7 +216,7 @@ impl Conversation {
         vec![active(), Step::Begun]
     }
 
-    fn completed(&mut self, told: wire::Turn) -> Vec<Step> {
+    fn completed(&mut self, told: wire::Turn, now: Timestamp) -> Vec<Step> {
         if !self.is_ours(&told.id) {
             return vec![active()];
         }
@@ -234,7 +235,7 @@ impl Conversation {
         }
         let leaves_nothing = turn.runs_attempt || told.status != "completed";
         let usage = self.meter.turn();
-        let outcome = turn.clues.outcome(told, usage, &self.limits);
+        let outcome = turn.clues.outcome(told, usage, &self.limits, now);
         steps.push(Step::Over { end: TurnEnd { turn_id, outcome, usage }, leaves_nothing });
         steps
     }

@@ -13,6 +13,7 @@ mod outcome;
 mod pool;
 mod probe;
 mod pump;
+mod reset;
 mod server;
 mod session;
 mod stream;
@@ -179,6 +180,7 @@ impl Runtime for Codex {
             conversation: Conversation::new(thread.native, thread::confined(&spec)),
             spec,
             config: self.config.clone(),
+            env: Arc::clone(&self.env),
         });
         Ok(Opened { session: Arc::new(session), events, facts, terminal: None })
     }

@@ -1,11 +1,13 @@
 //! How a session opens: what is looked at before its thread is, and what the thread must be like.
 
 use std::path::Path;
+use std::time::Duration;
 
 use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::port::SessionSpec;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::launch::{MCP_SERVER, protocol, unstarted};
 use super::map::Confined;
@@ -45,8 +47,7 @@ pub(super) async fn open(host: &Host, spec: &SessionSpec, config: &CodexConfig) 
     asks(host, spec, &settings)?;
     has_sandbox(host, spec, config)?;
     let (method, params) = thread::open(spec, &thread::servers(&settings));
-    let (answer, told) =
-        host.server.open(method, params).await.map_err(|error| unstarted(&error))?;
+    let (answer, told) = once_closed(host, method, params).await?;
     let opened = opened(answer)?;
     let native = text(&opened, "/thread/id").ok_or_else(|| protocol(method, "no thread"))?;
     let kept = thread::keeps_to(spec, &opened).map_err(|what| would_not_ask(&what));
@@ -60,6 +61,30 @@ pub(super) async fn open(host: &Host, spec: &SessionSpec, config: &CodexConfig) 
     }
     Ok(Thread { native, model: text(&opened, "/model"), told })
 }
+
+/// Opens a thread. One that the CLI has not quite let go of, because its session was dropped, is asked for again.
+async fn once_closed(
+    host: &Host,
+    method: &'static str,
+    params: Value,
+) -> Result<(Answer, mpsc::Receiver<Told>)> {
+    let mut ticks = interval(CLOSING_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for _ in 0..CLOSING_TRIES {
+        ticks.tick().await;
+        let opened = host.server.open(method, params.clone()).await;
+        match opened.map_err(|error| unstarted(&error))? {
+            (Err(refusal), _) if refusal.message.contains("is closing") => {}
+            opened => return Ok(opened),
+        }
+    }
+    let message = "Codex does not let go of the earlier session";
+    Err(Error::new(Code::RuntimeStartFailed, message))
+}
+
+/// How often a thread that is being closed is asked for, and how many times. It took 0.02 s to close.
+const CLOSING_EVERY: Duration = Duration::from_millis(50);
+const CLOSING_TRIES: u32 = 100;
 
 async fn ask(host: &Host, method: &'static str, params: Value) -> Result<Value> {
     let answer = host.server.ask(method, params).await.map_err(|error| unstarted(&error))?;

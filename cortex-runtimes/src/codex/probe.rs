@@ -170,14 +170,13 @@ async fn look(
 }
 
 fn ready(version: &str, sandbox: Sandbox) -> String {
-    let mut message = format!("Codex {version} is ready");
-    if version != TESTED {
-        message.push_str(&format!("; Cortex is tested with {TESTED}"));
-    }
-    if sandbox == Sandbox::Off {
-        message.push_str("; what is allowed runs without a sandbox");
-    }
-    message
+    let drift = if version == TESTED { "" } else { "; Cortex is tested with " };
+    let tested = if version == TESTED { "" } else { TESTED };
+    let free = match sandbox {
+        Sandbox::Workspace => "",
+        Sandbox::Off => "; what is allowed runs without a sandbox",
+    };
+    format!("Codex {version} is ready{drift}{tested}{free}")
 }
 
 /// A report before anything is known.

@@ -332,7 +332,7 @@ impl Task {
                     wire::thread(&params).filter(|thread| self.sessions.contains_key(*thread));
                 match session.map(str::to_owned) {
                     Some(thread) => {
-                        self.tell(&thread, Told::Said(FromCli::Request { id, method, params }))
+                        self.tell(&thread, Told::Said(FromCli::Request { id, method, params }));
                     }
                     // Who asks for something that nobody is there for must not wait for ever.
                     None => self.call(Call::Say(wire::refuse(&id, &method))),

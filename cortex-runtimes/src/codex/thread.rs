@@ -22,8 +22,9 @@ use super::{CodexConfig, Sandbox};
 const MCP_TIMEOUT_SECS: u32 = 330;
 /// How long the connection to the endpoint may take. It took 0.1 s.
 const MCP_START_SECS: u32 = 20;
-/// How long the CLI keeps a thread that nobody listens to.
-const UNLOAD_SECS: u32 = 1;
+/// How long the CLI keeps a thread that nobody listens to. While it has it, a resume goes on with the settings and the
+/// credential of before.
+const UNLOAD_SECS: u32 = 0;
 
 /// Features that no session has: tools that nobody could be asked about, and work that outlives a turn.
 const OFF: [&str; 13] = [
@@ -264,7 +265,7 @@ pub(super) fn rule_folders(settings: &Value, home: Option<&str>, trusted: bool) 
             }
             Some("project") | None => {}
             Some(_) => {
-                folders.extend(text("/name/file").and_then(Path::parent).map(Path::to_owned))
+                folders.extend(text("/name/file").and_then(Path::parent).map(Path::to_owned));
             }
         }
     }

@@ -9,7 +9,7 @@ use cortex_scripted::{Answer, Script, When, cases};
 use serde_json::{Value, json};
 
 use crate::endpoint::Endpoint;
-use crate::place::{Place, succeeded};
+use crate::place::{Place, sh, succeeded};
 
 pub(crate) fn all() -> Vec<Case> {
     cases![
@@ -21,12 +21,13 @@ pub(crate) fn all() -> Vec<Case> {
         instructions_and_model_reach_the_agent,
         what_a_repository_brings_does_not_run,
         what_the_person_set_up_elsewhere_does_not_run,
+        a_tool_of_another_server_is_asked_for,
     ]
     .into()
 }
 
-fn access(endpoint: &Endpoint, token: &str) -> Option<McpAccess> {
-    Some(McpAccess { url: endpoint.url.clone(), token: Secret::new(token) })
+fn access(endpoint: &Endpoint, token: &str) -> McpAccess {
+    McpAccess { url: endpoint.url.clone(), token: Secret::new(token) }
 }
 
 /// What a model tries that wants out: every sort of tool that the CLI has for any model.
@@ -72,15 +73,14 @@ async fn an_orchestrator_has_the_tools_of_cortex_and_no_others() {
             .open_with(|spec| {
                 spec.role = Role::Orchestrator;
                 spec.model = Some(model.to_owned());
-                spec.mcp = access(&endpoint, "cortex_session_1");
+                spec.mcp = Some(access(&endpoint, "cortex_session_1"));
             })
             .await
             .unwrap();
         for (name, _) in &tries {
             let (end, output) = live.turn(&format!("try {name}.")).await;
             assert_eq!(end.outcome, succeeded("none"), "{model} {name}");
-            let requests = place.server.requests();
-            let result = &requests.last().unwrap().tool_results[0].text;
+            let result = place.told();
             if *name == "mcp__cortex__list_tasks" {
                 assert!(result.contains("no tasks yet"), "{model}: {result}");
                 continue;
@@ -148,7 +148,7 @@ async fn a_reader_can_look_and_do_no_more() {
         let mut live = open(&looking).await;
         let (end, _) = live.turn("look").await;
         assert_eq!(end.outcome, succeeded("none"));
-        let result = looking.server.requests().pop().unwrap().tool_results[0].text.clone();
+        let result = looking.told();
         assert!(result.contains("a heron") && result.contains("done"), "{result}");
         assert!(
             result.contains("Read-only file system") && !result.contains("connected"),
@@ -191,17 +191,17 @@ async fn a_worker_uses_the_tools_of_cortex_unasked_and_past_a_proxy() {
     .var("no_proxy", "");
     let endpoint = Endpoint::start("cortex_session_secret_1").await;
     let mcp = access(&endpoint, "cortex_session_secret_1");
-    let mut live = place.open_with(|spec| spec.mcp = mcp).await.unwrap();
+    let mut live = place.open_with(|spec| spec.mcp = Some(mcp)).await.unwrap();
     let (end, _) = live.turn("call").await;
     assert_eq!(end.outcome, succeeded("none"));
-    let result = place.server.requests().pop().unwrap().tool_results[0].text.clone();
+    let result = place.told();
     assert!(result.contains("no tasks yet"), "{result}");
     // The credential is in no environment, no argument and no file.
     let turn = live.send("env").await;
     let request = live.request().await;
     live.session.answer(&request.request_id, ToolAnswer::Allow).await.unwrap();
     assert_eq!(live.ended(&turn).await.outcome, succeeded("none"));
-    let result = place.server.requests().pop().unwrap().tool_results[0].text.clone();
+    let result = place.told();
     assert!(result.contains("PATH=") && !result.contains("secret_1"), "{result}");
     assert_eq!(files_with(&place.home.home(), b"cortex_session_secret_1"), Vec::<String>::new());
     let requests = place.server.requests();
@@ -237,9 +237,11 @@ async fn each_session_of_a_process_has_its_own_credential() {
     )
     .await;
     let (one, two) = (Endpoint::start("token_one").await, Endpoint::start("token_two").await);
-    let mut first = place.open_with(|spec| spec.mcp = access(&one, "token_one")).await.unwrap();
+    let mut first =
+        place.open_with(|spec| spec.mcp = Some(access(&one, "token_one"))).await.unwrap();
     let other = place.other();
-    let mut second = other.open_with(|spec| spec.mcp = access(&two, "token_two")).await.unwrap();
+    let mut second =
+        other.open_with(|spec| spec.mcp = Some(access(&two, "token_two"))).await.unwrap();
     assert_eq!(first.facts.pid, second.facts.pid, "they share a process");
     for live in [&mut first, &mut second] {
         let (end, _) = live.turn("call").await;
@@ -257,7 +259,8 @@ async fn each_session_of_a_process_has_its_own_credential() {
 async fn tools_that_cannot_be_reached_fail_the_start() {
     let place = Place::new(Script::new()).await;
     let endpoint = Endpoint::start("cortex_session_1").await;
-    let error = place.open_with(|spec| spec.mcp = access(&endpoint, "wrong")).await.unwrap_err();
+    let error =
+        place.open_with(|spec| spec.mcp = Some(access(&endpoint, "wrong"))).await.unwrap_err();
     assert_eq!(error.code(), Code::RuntimeStartFailed);
     assert!(error.message().contains("the tools of Cortex"), "{error}");
     assert!(!error.to_string().contains("wrong"), "{error}");
@@ -293,9 +296,7 @@ async fn what_a_repository_brings_does_not_run() {
         Place::new(Script::new().on(When::last_user("make"), touch).otherwise(Answer::text("ok")))
             .await;
     let (project, home) = (place.home.project(), place.home.home());
-    let git =
-        std::process::Command::new("git").args(["init", "-q"]).arg(&project).status().unwrap();
-    assert!(git.success());
+    sh(&format!("git init -q {}", project.display())).await;
     let brought = project.join(".codex");
     fs_err::create_dir_all(brought.join("rules")).unwrap();
     let [hook, server] = ["hook-ran", "server-ran"].map(|name| home.join(name));
@@ -323,7 +324,7 @@ async fn what_a_repository_brings_does_not_run() {
         fs_err::write(&own, text).unwrap();
         let place = place.with(|_| {});
         let mcp = access(&endpoint, "cortex_session_1");
-        let mut live = place.open_with(|spec| spec.mcp = mcp).await.unwrap();
+        let mut live = place.open_with(|spec| spec.mcp = Some(mcp)).await.unwrap();
         let turn = live.send("make").await;
         let request = live.request().await;
         let no = ToolAnswer::Deny { reason: "no".to_owned() };
@@ -365,4 +366,36 @@ async fn what_the_person_set_up_elsewhere_does_not_run() {
     assert_eq!(end.outcome, succeeded("ok"));
     live.close().await;
     assert!(!server.exists() && !notified.exists());
+}
+
+/// A server that a trusted repository brings is no part of Cortex: its tools are asked for.
+async fn a_tool_of_another_server_is_asked_for() {
+    let place = Place::new(
+        Script::new()
+            .on(When::last_user("call"), Answer::tool("mcp__brought__list_tasks", json!({})))
+            .otherwise(Answer::text("done")),
+    )
+    .await;
+    let project = place.home.project();
+    sh(&format!("git init -q {}", project.display())).await;
+    let endpoint = Endpoint::start("brought_token").await;
+    fs_err::create_dir(project.join(".codex")).unwrap();
+    let config = format!(
+        "[mcp_servers.brought]\nurl = \"{}\"\nhttp_headers = {{ Authorization = \"Bearer brought_token\" }}\n",
+        endpoint.url
+    );
+    fs_err::write(project.join(".codex/config.toml"), config).unwrap();
+    let mut live = place.open_with(|spec| spec.trusted = true).await.unwrap();
+    for (answer, calls) in
+        [(ToolAnswer::Deny { reason: "no".to_owned() }, 0), (ToolAnswer::Allow, 1)]
+    {
+        let turn = live.send("call").await;
+        let request = live.request().await;
+        assert_eq!(request.tool, "mcp__brought__list_tasks");
+        assert_eq!(request.of_cortex, None);
+        live.session.answer(&request.request_id, answer).await.unwrap();
+        assert_eq!(live.ended(&turn).await.outcome, succeeded("done"));
+        assert_eq!(endpoint.seen("tools/call").len(), calls);
+    }
+    live.close().await;
 }

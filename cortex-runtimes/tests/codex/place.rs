@@ -13,6 +13,7 @@ use cortex_lib::port::{
     HealthReport, OutputKind, Runtime as _, Session, SessionEvent, SessionFacts, SessionSpec,
     ToolRequest, Turn, TurnEnd, TurnOutcome,
 };
+use cortex_lib::process::Program;
 use cortex_runtimes::{Codex, CodexConfig};
 use cortex_scripted::{CliHome, Script, ScriptedResponses, cli};
 use tokio::sync::mpsc;
@@ -77,11 +78,6 @@ impl Place {
         path
     }
 
-    /// The runtime.
-    pub(crate) fn runtime(&self) -> &Codex {
-        &self.runtime
-    }
-
     pub(crate) fn marker(&self) -> &str {
         self.marker.as_str()
     }
@@ -132,6 +128,12 @@ impl Place {
             words: None,
             turns: 0,
         })
+    }
+
+    /// What the model was told last about a tool that it used.
+    pub(crate) fn told(&self) -> String {
+        let last = self.server.requests().pop().unwrap();
+        last.tool_results.first().unwrap().text.clone()
     }
 
     /// Waits until the project has a file of this name.
@@ -224,11 +226,6 @@ impl Live {
         self.wait("a tool request", |live| live.requests.pop_front()).await
     }
 
-    pub(crate) async fn output(&mut self, text: &str) {
-        let seen = |live: &mut Self| live.output.iter().any(|(_, line)| line == text).then_some(());
-        self.wait("output", seen).await;
-    }
-
     /// Why the session has ended, once nothing follows.
     pub(crate) async fn last_words(&mut self) -> String {
         let words = self.wait("the end of the session", |live| live.words.take()).await;
@@ -268,6 +265,14 @@ impl Live {
 
 pub(crate) fn succeeded(text: &str) -> TurnOutcome {
     TurnOutcome::Succeeded { text: text.to_owned() }
+}
+
+/// Runs a script of the shell to its end.
+pub(crate) async fn sh(script: &str) {
+    let program = Program::new(["sh", "-c", script], "/", marker().as_str());
+    let owned = program.spawn().await.unwrap();
+    assert!(owned.exited().await.is_success(), "{script}");
+    owned.end().await;
 }
 
 /// Ends a process as nobody else would.

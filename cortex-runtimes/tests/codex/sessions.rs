@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use cortex_lib::error::Code;
-use cortex_lib::port::{Health, ToolAnswer, TurnOutcome};
+use cortex_lib::port::{Health, McpAccess, ToolAnswer, TurnOutcome};
+use cortex_lib::secret::Secret;
 use cortex_runtimes::Sandbox;
 use cortex_scripted::suite::Case;
 use cortex_scripted::{Answer, Script, When, cases, cli};
 use serde_json::json;
 
-use crate::place::{Place, alive, kill, succeeded};
+use crate::endpoint::Endpoint;
+use crate::place::{Place, alive, kill, sh, succeeded};
 
 pub(crate) fn all() -> Vec<Case> {
     cases![
@@ -24,6 +26,7 @@ pub(crate) fn all() -> Vec<Case> {
         a_program_that_takes_no_notice_is_gone_after_the_grace,
         a_killed_cli_is_an_ended_session_and_can_be_resumed,
         a_closed_session_can_be_resumed_with_its_model,
+        a_session_resumed_in_a_process_that_lives_has_its_new_settings,
         a_session_that_nobody_knows_cannot_be_resumed,
         the_home_of_the_person_is_left_as_it_was,
     ]
@@ -305,7 +308,49 @@ async fn a_closed_session_can_be_resumed_with_its_model() {
     let requests = place.server.requests();
     let models: Vec<_> = requests.iter().map(|request| request.model.as_str()).collect();
     assert_eq!(models, ["gpt-5.6-luna", "gpt-5.6-sol", "gpt-5.6-sol"]);
-    assert!(requests[1].texts.iter().any(|text| text.text.contains("heron")));
+    let resumed = requests.get(1).unwrap();
+    assert!(resumed.texts.iter().any(|text| text.text.contains("heron")));
+}
+
+/// Another session keeps the process. A thread that it still had would go on with the credential of before.
+async fn a_session_resumed_in_a_process_that_lives_has_its_new_settings() {
+    let place = Place::new(
+        Script::new()
+            .on(When::last_user("call"), Answer::tool("mcp__cortex__list_tasks", json!({})))
+            .otherwise(Answer::text("ok")),
+    )
+    .await;
+    let (one, two) = (Endpoint::start("token_one").await, Endpoint::start("token_two").await);
+    let access = |endpoint: &Endpoint, token: &str| {
+        Some(McpAccess { url: endpoint.url.clone(), token: Secret::new(token) })
+    };
+    let beside = place.other().open().await;
+    let mut live = place.open_with(|spec| spec.mcp = access(&one, "token_one")).await.unwrap();
+    live.turn("call").await;
+    let native = live.facts.native_session_id.clone().unwrap();
+    live.close().await;
+    for closes in [true, false] {
+        let again = native.clone();
+        let mut live = place
+            .open_with(|spec| {
+                spec.resume = Some(again);
+                spec.mcp = access(&two, "token_two");
+            })
+            .await
+            .unwrap();
+        assert_eq!(live.facts.pid, beside.facts.pid);
+        let (end, _) = live.turn("call").await;
+        assert_eq!(end.outcome, succeeded("ok"));
+        if closes {
+            live.close().await;
+        }
+    }
+    let mut live = place.resume(&native).await.unwrap();
+    let (end, _) = live.turn("hello").await;
+    assert_eq!(end.outcome, succeeded("ok"));
+    live.close().await;
+    beside.close().await;
+    assert_eq!((one.seen("tools/call").len(), two.seen("tools/call").len()), (1, 2));
 }
 
 async fn a_session_that_nobody_knows_cannot_be_resumed() {
@@ -322,9 +367,7 @@ async fn the_home_of_the_person_is_left_as_it_was() {
     let place = Place::new(Script::new().otherwise(Answer::text("ok"))).await;
     let config = place.home.codex_home().join("config.toml");
     let before = fs_err::read_to_string(&config).unwrap();
-    let git =
-        std::process::Command::new("git").args(["init", "-q"]).arg(place.home.project()).status();
-    assert!(git.unwrap().success());
+    sh(&format!("git init -q {}", place.home.project().display())).await;
     for trusted in [false, true] {
         let mut live = place.open_with(|spec| spec.trusted = trusted).await.unwrap();
         live.turn("hello").await;

@@ -9,7 +9,7 @@ use cortex_scripted::suite::Case;
 use cortex_scripted::{Answer, Script, When, cases};
 use serde_json::{Value, json};
 
-use crate::place::{Live, Place, alive, kill, succeeded, until_gone};
+use crate::place::{Live, Place, alive, kill, sh, succeeded, until_gone};
 
 pub(crate) fn all() -> Vec<Case> {
     cases![
@@ -371,8 +371,7 @@ async fn keys_and_tokens_are_kept_from_tools() {
         let turn = live.send(text).await;
         allow(&mut live).await;
         assert_eq!(live.ended(&turn).await.outcome, succeeded("done"));
-        let requests = place.server.requests();
-        let seen = &requests.last().unwrap().tool_results[0].text;
+        let seen = place.told();
         assert!(seen.contains("GREETING=hello"), "{seen}");
         for secret in ["CODEX_SCRIPTED_KEY", "sk-scripted", "ANTHROPIC_API_KEY"] {
             assert!(!seen.contains(secret), "{seen}");
@@ -402,8 +401,7 @@ async fn a_commit_in_a_worktree_works_and_its_hooks_are_safe() {
         main = main.display(),
         tree = tree.display(),
     );
-    let made = std::process::Command::new("sh").args(["-c", &setup]).status().unwrap();
-    assert!(made.success());
+    sh(&setup).await;
     let cwd = tree.clone();
     let mut live = place.open_with(|spec| spec.cwd = cwd).await.unwrap();
     let turn = live.send("commit").await;
