@@ -18,7 +18,7 @@ mod reset;
 mod selftest;
 mod session;
 mod stream;
-mod summary;
+pub(crate) mod summary;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -30,7 +30,7 @@ pub(super) fn summary(tool: &str, input: &Value) -> String {
 }
 
 /// `text` on one line of at most `chars_max` characters. Line ends stay visible as `⏎`.
-pub(super) fn one_line(text: &str, chars_max: usize) -> String {
+pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
     let mut line = String::new();
     for (count, c) in text.trim().chars().enumerate() {
         if count == chars_max {
