@@ -19,7 +19,10 @@ impl Script {
         for (number, rule) in self.rules.iter().enumerate() {
             let Some(words) = rule.when.fits(request, during) else { continue };
             if counts.admits(number, request.conversation.as_deref(), rule.when.times) {
-                return (AnsweredBy::Rule(number), Some(rule.answer.filled(&words)));
+                return (
+                    AnsweredBy::Rule(number),
+                    Some(rule.answer.filled(&words, &request.tools)),
+                );
             }
         }
         match &self.otherwise {
@@ -105,12 +108,20 @@ impl Take {
 }
 
 impl Answer {
-    fn filled(&self, words: &BTreeMap<String, String>) -> Self {
+    fn filled(&self, words: &BTreeMap<String, String>, offered: &[String]) -> Self {
         let mut filled = self.clone();
         for block in &mut filled.blocks {
             match block {
                 Block::Text(text) | Block::Thinking(text) => fill(text, words),
-                Block::Tool { input, .. } => fill_value(input, words),
+                Block::Tool { name, input } => {
+                    fill_value(input, words);
+                    let found = name
+                        .strip_prefix('*')
+                        .and_then(|end| offered.iter().find(|offered| offered.ends_with(end)));
+                    if let Some(found) = found {
+                        name.clone_from(found);
+                    }
+                }
             }
         }
         filled
@@ -198,6 +209,15 @@ mod tests {
         let [refused, other] = [Answer::status(429), Answer::text("else")];
         assert_eq!(first, [refused.clone(), other.clone(), Answer::text("third request"), other]);
         assert_eq!(ask("y"), refused);
+    }
+
+    #[test]
+    fn a_tool_may_be_called_by_the_end_of_its_name() {
+        let script = Script::new().otherwise(Answer::text("else"));
+        let script = script.on(When::any(), Answer::tool("*_list", json!({})));
+        let request = Request { tools: vec!["read".into(), "our_list".into()], ..said("x") };
+        let answer = script.answer(&request, &mut Counts::default());
+        assert_eq!(answer, Some(Answer::tool("our_list", json!({}))));
     }
 
     #[test]

@@ -132,7 +132,7 @@ pub enum Block {
     Thinking(String),
     /// A call of a tool.
     Tool {
-        /// The tool's name.
+        /// The tool's name. One that begins with `*` stands for the tool offered whose name ends so.
         name: String,
         /// Its arguments.
         input: Value,

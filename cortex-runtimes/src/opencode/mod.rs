@@ -134,6 +134,7 @@ impl Runtime for OpenCode {
     /// When the native session to resume is not known (any more), the error carries `resume_unknown: true`: the
     /// agent can be started afresh.
     async fn open(&self, spec: SessionSpec) -> Result<Opened> {
+        spec.require_offered(&self.info)?;
         let lease = self.server(&spec).await?;
         open::open(lease, spec, &self.config, &self.env).await
     }

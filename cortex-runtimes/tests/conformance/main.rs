@@ -21,6 +21,8 @@ mod live;
 #[cfg(target_os = "linux")]
 mod model;
 #[cfg(target_os = "linux")]
+mod opencode;
+#[cfg(target_os = "linux")]
 mod page;
 #[cfg(target_os = "linux")]
 mod results;
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
     }
     let claude_code = cli::require(cli::claude_code());
     let codex = cli::require(cli::codex());
+    let opencode = cli::require(cli::opencode());
     if let Some(ended) = offline::enter() {
         return ended;
     }
@@ -58,6 +61,10 @@ fn main() -> ExitCode {
     }
     match codex {
         Some(program) => results.subject(Arc::new(codex::CodexSubject::new(program))),
+        None => results.lack_one(),
+    }
+    match opencode {
+        Some(program) => results.subject(Arc::new(opencode::OpenCodeSubject::new(program))),
         None => results.lack_one(),
     }
     suite::run(&results.tests())
