@@ -11,7 +11,8 @@ use cortex_lib::limits::MCP_PORT;
 use cortex_lib::port::Runtime;
 use cortex_lib::settings::{Agents, Approvals, Events, Planner, Resources, Retry, Settings};
 use cortex_runtimes::{
-    ClaudeCode, ClaudeCodeConfig, Codex, CodexConfig, CommandConfig, CommandRuntime,
+    ClaudeCode, ClaudeCodeConfig, Codex, CodexConfig, CommandConfig, CommandRuntime, OpenCode,
+    OpenCodeConfig,
 };
 use fs_err as fs;
 use schemars::JsonSchema;
@@ -70,6 +71,8 @@ pub struct Runtimes {
     pub claude_code: ClaudeCodeConfig,
     /// Codex.
     pub codex: CodexConfig,
+    /// OpenCode.
+    pub opencode: OpenCodeConfig,
     /// Programs that run as agents, by their names; the runtime is `command:<name>`.
     pub commands: BTreeMap<String, Program>,
 }
@@ -196,6 +199,7 @@ impl Config {
         let mut runtimes: Vec<Arc<dyn Runtime>> = vec![
             Arc::new(ClaudeCode::new(self.runtimes.claude_code.clone())),
             Arc::new(Codex::new(self.runtimes.codex.clone())),
+            Arc::new(OpenCode::new(self.runtimes.opencode.clone())),
         ];
         let names: Vec<_> = extra.iter().map(|program| program.name.clone()).collect();
         let configured = self.commands().filter(|command| !names.contains(&command.name));
