@@ -9,7 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 fn main() -> ExitCode {
-    let found = [cli::claude_code(), cli::codex()].map(cli::require);
+    let found = [cli::claude_code(), cli::codex(), cli::opencode()].map(cli::require);
     if found.iter().any(Option::is_none) {
         return ExitCode::SUCCESS;
     }
@@ -19,6 +19,7 @@ fn main() -> ExitCode {
     suite::run(&cases![
         it_runs_on_claude_code_and_leaves_nothing,
         it_runs_on_codex_and_leaves_nothing,
+        it_runs_on_opencode_and_leaves_nothing,
         nothing_of_the_person_is_read_or_changed,
         a_kept_folder_has_the_project_and_what_was_recorded,
         programs_read_lines_of_json,
@@ -166,6 +167,11 @@ async fn it_runs_on_codex_and_leaves_nothing() {
     it_runs(&person, "codex", "apply_patch", "shell").await;
 }
 
+async fn it_runs_on_opencode_and_leaves_nothing() {
+    let person = Person::with(&[("opencode", cli::opencode().unwrap())]);
+    it_runs(&person, "opencode", "write", "bash").await;
+}
+
 /// A login, settings, hooks and a repository of the person are around, and a server that must not be asked.
 async fn nothing_of_the_person_is_read_or_changed() {
     let person = with_claude_code();
@@ -264,7 +270,7 @@ async fn without_a_cli_it_says_how_to_get_one() {
     let (stdout, stderr) = told(&output);
     assert_eq!(output.status.code(), Some(1), "{stdout}\n{stderr}");
     assert!(
-        stderr.contains("no coding CLI was found on this machine: Claude Code, Codex"),
+        stderr.contains("no coding CLI was found on this machine: Claude Code, Codex, OpenCode"),
         "{stderr}"
     );
     assert!(stderr.contains("npm install -g @anthropic-ai/claude-code"), "{stderr}");

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use cortex_lib::error::Result;
-use cortex_runtimes::{ClaudeCode, ClaudeCodeConfig, Codex, CodexConfig, Sandbox};
+use cortex_runtimes::{
+    ClaudeCode, ClaudeCodeConfig, Codex, CodexConfig, OpenCode, OpenCodeConfig, Sandbox,
+};
 use cortex_scripted::{Answer, Api};
 use serde_json::json;
 
@@ -19,11 +21,13 @@ pub(crate) enum CodingCli {
     ClaudeCode,
     /// Codex.
     Codex,
+    /// OpenCode.
+    OpenCode,
 }
 
 impl ValueEnum for CodingCli {
     fn value_variants<'a>() -> &'a [Self] {
-        &[Self::ClaudeCode, Self::Codex]
+        &[Self::ClaudeCode, Self::Codex, Self::OpenCode]
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
@@ -37,6 +41,7 @@ impl CodingCli {
         match self {
             Self::ClaudeCode => "claude-code",
             Self::Codex => "codex",
+            Self::OpenCode => "opencode",
         }
     }
 
@@ -45,6 +50,7 @@ impl CodingCli {
         match self {
             Self::ClaudeCode => "Claude Code",
             Self::Codex => "Codex",
+            Self::OpenCode => "OpenCode",
         }
     }
 
@@ -53,6 +59,7 @@ impl CodingCli {
         match self {
             Self::ClaudeCode => "npm install -g @anthropic-ai/claude-code",
             Self::Codex => "npm install -g @openai/codex",
+            Self::OpenCode => "npm install -g opencode-ai",
         }
     }
 
@@ -61,6 +68,7 @@ impl CodingCli {
         match self {
             Self::ClaudeCode => Api::Anthropic,
             Self::Codex => Api::Responses,
+            Self::OpenCode => Api::ChatCompletions,
         }
     }
 
@@ -76,6 +84,10 @@ impl CodingCli {
             Self::ClaudeCode => ClaudeCode::new(ClaudeCodeConfig { executable, env }).executable(),
             Self::Codex => {
                 Codex::new(CodexConfig { executable, env, ..CodexConfig::default() }).executable()
+            }
+            Self::OpenCode => {
+                OpenCode::new(OpenCodeConfig { executable, env, ..OpenCodeConfig::default() })
+                    .executable()
             }
         }
     }
@@ -102,6 +114,11 @@ impl CodingCli {
                 // The script runs nothing but what the rules allow, and not every machine can have a sandbox.
                 runtime.sandbox = Sandbox::Off;
             }
+            Self::OpenCode => {
+                let runtime = &mut config.runtimes.opencode;
+                runtime.executable = Some(executable);
+                runtime.env = env.collect();
+            }
         }
     }
 
@@ -110,6 +127,7 @@ impl CodingCli {
         match self {
             Self::ClaudeCode => "Write",
             Self::Codex => "apply_patch",
+            Self::OpenCode => "write",
         }
     }
 
@@ -118,13 +136,14 @@ impl CodingCli {
         match self {
             Self::ClaudeCode => "Bash",
             Self::Codex => "shell",
+            Self::OpenCode => "bash",
         }
     }
 
     /// A command as rules see it, as a pattern.
     pub(super) fn command(self, pattern: &str) -> String {
         match self {
-            Self::ClaudeCode => pattern.to_owned(),
+            Self::ClaudeCode | Self::OpenCode => pattern.to_owned(),
             // It names the shell of the person, and quotes as it needs.
             Self::Codex => format!("/*sh -lc ?{pattern}?"),
         }
@@ -143,6 +162,10 @@ impl CodingCli {
                 let patch = format!("{begin}\n*** Add File: {file}\n{}{end}", lines.concat());
                 Answer::tool("apply_patch", json!(patch))
             }
+            Self::OpenCode => Answer::tool(
+                self.writing_tool(),
+                json!({ "filePath": root.join(file), "content": content }),
+            ),
         }
     }
 
@@ -151,6 +174,10 @@ impl CodingCli {
         match self {
             Self::ClaudeCode => Answer::tool(self.shell_tool(), json!({ "command": command })),
             Self::Codex => Answer::tool("exec_command", json!({ "cmd": command })),
+            Self::OpenCode => Answer::tool(
+                self.shell_tool(),
+                json!({ "command": command, "description": "It is what the task needs" }),
+            ),
         }
     }
 }

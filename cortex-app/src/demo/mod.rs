@@ -84,6 +84,7 @@ impl Stage {
         };
         let server = ScriptedServer::listen(cli.api(), script, 0).await.map_err(no_model)?;
         let home = CliHome::inside(&server, place.root()).map_err(no_model)?;
+        home.configure_opencode().map_err(no_model)?;
         place.configure(cli, executable.clone(), &home)?;
         Ok(Self { cli, executable, server, home, place })
     }

@@ -61,5 +61,10 @@ pub(super) fn script(cli: CodingCli, root: &Path) -> Script {
     // In a worktree, whose folder only Cortex knows beforehand.
     let describe = format!("echo '{README}' > README.md && cat README.md");
     task("Describe the tea program.", vec![cli.shell(&describe)], README);
-    script
+    // It has a name made for each conversation.
+    if cli == CodingCli::OpenCode {
+        script.otherwise(Answer::text("A tea program"))
+    } else {
+        script
+    }
 }

@@ -42,8 +42,13 @@ impl CliHome {
 
     /// Makes them inside this folder.
     pub fn inside(server: &ScriptedServer, folder: &Path) -> io::Result<Self> {
+        Self::at(&server.url(), folder)
+    }
+
+    /// Makes them inside this folder, for a server of another process.
+    pub fn at(url: &str, folder: &Path) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("cortex-cli-").tempdir_in(folder)?;
-        let home = Self { folder, url: server.url() };
+        let home = Self { folder, url: url.to_owned() };
         for folder in [home.config(), home.codex_home(), home.project(), home.temporary()] {
             fs_err::create_dir_all(folder)?;
         }

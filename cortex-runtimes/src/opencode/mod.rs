@@ -100,6 +100,15 @@ impl OpenCode {
         Self { config, info, env: Arc::new(SystemEnv::new()), pool: Pool::default() }
     }
 
+    /// Where its program is: as configured, on the `PATH`, or where its installer puts it. Nothing is started.
+    ///
+    /// # Errors
+    ///
+    /// `runtime.not_installed`.
+    pub fn executable(&self) -> Result<PathBuf> {
+        probe::find(&self.config)
+    }
+
     /// The server for a session: the shared one, or its own.
     async fn server(&self, spec: &SessionSpec) -> Result<Lease> {
         let executable = probe::find(&self.config)?;
