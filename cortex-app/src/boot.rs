@@ -7,12 +7,12 @@ use std::time::Duration;
 use cortex_lib::Cortex;
 use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::local::{self, LocalServer};
-use cortex_lib::mcp::{self, McpOptions, McpServer, UserToken};
+use cortex_lib::mcp::{self, McpServer, McpSocket, UserToken};
 use cortex_runtimes::CommandConfig;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::config::{Config, Mcp};
+use crate::config::Config;
 
 /// How often the file of the user token is looked at: whoever rotates it does not reach the endpoint.
 const TOKEN_EVERY: Duration = Duration::from_secs(1);
@@ -22,11 +22,11 @@ const TOKEN_EVERY: Duration = Duration::from_secs(1);
 pub enum Life {
     /// For one command that looks or decides: nothing is begun that would only be ended with it.
     Glance,
-    /// For one run: agents that ran before stay down, because they would only be started to be stopped,
-    /// and no endpoint is served.
+    /// For one run: agents that ran before stay down, because they would only be started to be stopped. The
+    /// endpoint is for the sessions of the run, so it takes any port: a run stands in nobody's way.
     Brief,
     /// Until it is told to stop: agents that ran before are started again and the endpoint is served, as
-    /// configured.
+    /// configured. When it cannot be served nothing is begun, so that no agent starts without what it had.
     Long,
 }
 
@@ -40,6 +40,9 @@ pub struct Opened {
     /// Absent when this machine allows no local socket: then only this process reaches the core.
     local: Option<LocalServer>,
 }
+
+/// A port that is taken for an endpoint before the core is opened.
+type Bound = Option<Result<McpSocket>>;
 
 /// The MCP endpoint of a core.
 #[derive(Debug)]
@@ -73,7 +76,12 @@ pub async fn open(
     let mut settings = config.settings();
     settings.agents.restore_on_open &= life == Life::Long;
     let mut builder = Cortex::builder(data_dir).settings(settings);
-    if life == Life::Glance {
+    let bound = bind(data_dir, config, life).await;
+    if let Some(Ok(socket)) = &bound {
+        builder = builder.endpoint(socket.url());
+    }
+    let is_crippled = life == Life::Long && matches!(bound, Some(Err(_)));
+    if life == Life::Glance || is_crippled {
         builder = builder.at_rest();
     }
     let runtimes = config.runtimes(extra)?;
@@ -81,14 +89,7 @@ pub async fn open(
         builder = builder.runtime(runtime);
     }
     let cortex = builder.open().await?;
-    let endpoint = match life {
-        Life::Long if config.mcp.enabled => serve_mcp(&cortex, &config.mcp).await,
-        Life::Long => {
-            tracing::info!("no MCP: mcp.enabled is false");
-            Endpoint::Off
-        }
-        Life::Glance | Life::Brief => Endpoint::Off,
-    };
+    let endpoint = serve_mcp(&cortex, bound);
     let local = local::serve(&cortex)
         .inspect_err(|error| {
             let (code, message) = (error.code(), error.message());
@@ -98,15 +99,32 @@ pub async fn open(
     Ok(Opened { cortex, endpoint, local })
 }
 
-async fn serve_mcp(cortex: &Cortex, config: &Mcp) -> Endpoint {
-    let token = UserToken::of(cortex.data_dir());
-    let serve = async {
-        let secret = token.load_or_create(&**cortex.core().env())?;
-        let options = McpOptions { port: config.port, token: secret };
-        Ok(Arc::new(mcp::serve(cortex, options).await?))
+/// Takes the port of the endpoint. The core comes after it: its agents are told where to connect when they start.
+async fn bind(data_dir: &Path, config: &Config, life: Life) -> Bound {
+    let port = match life {
+        Life::Glance => return None,
+        Life::Brief => 0,
+        Life::Long => config.mcp.port,
     };
-    let outcome: Result<Arc<McpServer>> = serve.await;
-    match outcome {
+    if !config.mcp.enabled {
+        tracing::info!("no MCP: mcp.enabled is false");
+        return None;
+    }
+    // A token that cannot be read is found before agents are told of an endpoint that will not be served.
+    Some(match UserToken::of(data_dir).load() {
+        Ok(_) => mcp::bind(port).await,
+        Err(error) => Err(error),
+    })
+}
+
+fn serve_mcp(cortex: &Cortex, bound: Bound) -> Endpoint {
+    let Some(bound) = bound else { return Endpoint::Off };
+    let token = UserToken::of(cortex.data_dir());
+    let served = bound.and_then(|socket| {
+        let secret = token.load_or_create(&**cortex.core().env())?;
+        Ok(Arc::new(socket.serve(cortex, &secret)))
+    });
+    match served {
         Ok(server) => {
             let token = tokio::spawn(follow_token(Arc::clone(&server), token));
             Endpoint::On(Served { server, token })

@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use cortex_lib::api;
 use cortex_lib::error::{Code, Error, Problem, Result};
+use cortex_lib::limits::MCP_PORT;
 use cortex_lib::port::Runtime;
 use cortex_lib::settings::{Agents, Approvals, Events, Planner, Resources, Retry, Settings};
 use cortex_runtimes::{
-    ClaudeCode, ClaudeCodeConfig, Codex, CodexConfig, CommandConfig, CommandRuntime,
+    ClaudeCode, ClaudeCodeConfig, Codex, CodexConfig, CommandConfig, CommandRuntime, OpenCode,
+    OpenCodeConfig,
 };
 use fs_err as fs;
 use schemars::JsonSchema;
@@ -48,15 +50,16 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Mcp {
-    /// Serve it.
+    /// Serve it, to clients and to the sessions of agents. Without it agents have no tools of Cortex, and no
+    /// orchestrator starts.
     pub enabled: bool,
-    /// Its port on 127.0.0.1; 0: any free one. Two cores on one machine need two.
+    /// Its port on 127.0.0.1; 0: any free one. Two cores on one machine need two. `cortex run` takes any free one.
     pub port: u16,
 }
 
 impl Default for Mcp {
     fn default() -> Self {
-        Self { enabled: true, port: 47_821 }
+        Self { enabled: true, port: MCP_PORT }
     }
 }
 
@@ -68,6 +71,8 @@ pub struct Runtimes {
     pub claude_code: ClaudeCodeConfig,
     /// Codex.
     pub codex: CodexConfig,
+    /// OpenCode.
+    pub opencode: OpenCodeConfig,
     /// Programs that run as agents, by their names; the runtime is `command:<name>`.
     pub commands: BTreeMap<String, Program>,
 }
@@ -194,6 +199,7 @@ impl Config {
         let mut runtimes: Vec<Arc<dyn Runtime>> = vec![
             Arc::new(ClaudeCode::new(self.runtimes.claude_code.clone())),
             Arc::new(Codex::new(self.runtimes.codex.clone())),
+            Arc::new(OpenCode::new(self.runtimes.opencode.clone())),
         ];
         let names: Vec<_> = extra.iter().map(|program| program.name.clone()).collect();
         let configured = self.commands().filter(|command| !names.contains(&command.name));

@@ -452,3 +452,20 @@ fn a_reader_that_went_away_is_no_failure() {
     drop(child.stdout.take());
     end(child).ended(0);
 }
+
+/// The agents of a run can reach each other: an endpoint is served for them, on a port that nobody else has.
+#[test]
+fn the_agents_of_a_run_are_given_the_endpoint_unless_it_is_switched_off() {
+    let script = "echo \"tools at ${CORTEX_MCP_URL:-none} with ${CORTEX_MCP_TOKEN:+a credential}\"";
+    let scene = Scene::of(script, &VERIFIED);
+    let ran = scene.run(&[]).ended(0);
+    let (_, port) = ran.stdout.split_once("tools at http://127.0.0.1:").unwrap();
+    let (port, rest) = port.split_once('/').unwrap();
+    assert!(port.parse::<u16>().is_ok_and(|port| port != 47_821), "{}", ran.stdout);
+    assert!(rest.starts_with("mcp with a credential"), "{}", ran.stdout);
+
+    let scene = Scene::of(script, &VERIFIED);
+    std::fs::write(scene.data_dir().join("config.json"), r#"{"mcp": {"enabled": false}}"#).unwrap();
+    let ran = scene.run(&[]).ended(0);
+    assert!(ran.stdout.contains("tools at none with"), "{}", ran.stdout);
+}

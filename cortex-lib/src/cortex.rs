@@ -8,7 +8,8 @@ use crate::api::{Caller, Cx};
 use crate::engine::{Core, CoreState, OutputFeed, Parts, Stop};
 use crate::env::{Env, SystemEnv};
 use crate::error::{Code, Error, Problem, Result};
-use crate::port::{Host, Runtime};
+use crate::ids::AgentId;
+use crate::port::{Host, Runtime, Terminal};
 use crate::settings::Settings;
 use crate::store::{DataDir, Feed, Store, StoreOptions};
 
@@ -31,6 +32,7 @@ impl Cortex {
             runtimes: Vec::new(),
             env: Arc::new(SystemEnv::new()),
             at_rest: false,
+            endpoint: None,
         }
     }
 
@@ -62,6 +64,15 @@ impl Cortex {
     /// What agents print, from now on.
     pub fn output(&self) -> OutputFeed {
         self.core.output()
+    }
+
+    /// The terminal of an agent in terminal mode, while its session lives.
+    ///
+    /// # Errors
+    ///
+    /// `agent.not_found`; `agent.not_in_terminal_mode`; `agent.state_conflict` when it has no session.
+    pub fn terminal(&self, agent_id: &AgentId) -> Result<Arc<dyn Terminal>> {
+        self.core.terminal(agent_id)
     }
 
     /// Where it stands.
@@ -114,6 +125,7 @@ pub struct Builder {
     runtimes: Vec<Arc<dyn Runtime>>,
     env: Arc<dyn Env>,
     at_rest: bool,
+    endpoint: Option<String>,
 }
 
 impl Builder {
@@ -139,6 +151,27 @@ impl Builder {
     /// that looks or decides and goes away again; what is owed waits for a core that stays. Default: it works.
     pub fn at_rest(mut self) -> Self {
         self.at_rest = true;
+        self
+    }
+
+    /// Where the sessions of agents find the tools of Cortex: the address of a socket that is bound already, because
+    /// agents that are started again connect before this core is handed out. Each session gets it with a credential of
+    /// its own. Default: none; then workers run without the tools, and no orchestrator starts.
+    ///
+    /// ```no_run
+    /// # async fn serve(data_dir: std::path::PathBuf) -> cortex_lib::Result<()> {
+    /// use cortex_lib::{Cortex, limits, mcp};
+    ///
+    /// let socket = mcp::bind(limits::MCP_PORT).await?;
+    /// let cortex = Cortex::builder(data_dir).endpoint(socket.url()).open().await?;
+    /// let token = mcp::UserToken::of(cortex.data_dir()).load_or_create(&**cortex.core().env())?;
+    /// let server = socket.serve(&cortex, &token);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "mcp")]
+    pub fn endpoint(mut self, url: impl Into<String>) -> Self {
+        self.endpoint = Some(url.into());
         self
     }
 
@@ -176,8 +209,8 @@ impl Builder {
             self.runtimes.into_iter().map(|runtime| (runtime.info().id.clone(), runtime)).collect();
         let closing = store.clone();
         let (env, settings, at_rest) = (self.env, self.settings, self.at_rest);
-        let data_dir = self.data_dir.clone();
-        let parts = Parts { env, store, settings, runtimes, host, data_dir, at_rest };
+        let (data_dir, endpoint) = (self.data_dir.clone(), self.endpoint);
+        let parts = Parts { env, store, settings, runtimes, host, data_dir, at_rest, endpoint };
         match Core::start(parts).await {
             Ok(core) => Ok(Cortex { core, dir: self.data_dir }),
             Err(error) => {

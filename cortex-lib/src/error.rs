@@ -157,6 +157,8 @@ codes! {
     AgentStartCancelled = "agent.start_cancelled", StateConflict, "Start it again when you want it.";
     /// An orchestrator must be structured.
     AgentOrchestratorNeedsStructured = "agent.orchestrator_needs_structured", Unsupported, "Create the orchestrator as a structured agent.";
+    /// The agent has turns and no terminal.
+    AgentNotInTerminalMode = "agent.not_in_terminal_mode", Unsupported, "Send it messages, or use an agent in terminal mode.";
     /// As many sessions live as are allowed.
     ResourceLimitReached = "resource.limit_reached", StateConflict, "Stop an agent, or raise resources.max_active_processes.";
 
@@ -212,6 +214,15 @@ codes! {
     /// As many proposals wait for a decision as may.
     ProposalTooManyPending = "proposal.too_many_pending", StateConflict, "Approve or reject some of those that wait; list_proposals shows them.";
 
+    /// No such tool request, or it is too old to be kept.
+    ApprovalNotFound = "approval.not_found", NotFound, "List the approvals and use one of their ids.";
+    /// The tool request was decided before, or ended with its turn, its session or the core.
+    ApprovalNotPending = "approval.not_pending", StateConflict, "Nothing to do: look at its state and who decided.";
+    /// The project has no rule of this id.
+    RuleNotFound = "rule.not_found", NotFound, "List the rules of the project; only those of origin `project` can be changed here.";
+    /// The project has as many rules as it may.
+    RuleLimitReached = "rule.limit_reached", StateConflict, "Remove rules that are not needed, or put common ones into one with a pattern.";
+
     /// No worktree can be had: no git, no repository, no commit, or git failed.
     WorkspaceUnavailable = "workspace.unavailable", StateConflict, "See the message: the project must be a git repository with a commit, and git 2.38 or newer must work there. Then retry.";
     /// What is there is not proved to be the attempt's worktree; it stays as it is.
@@ -226,7 +237,7 @@ codes! {
     /// The endpoint's port is taken.
     McpPortInUse = "mcp.port_in_use", StateConflict, "Set another mcp.port in config.json, or stop what listens there.";
     /// The endpoint is switched off.
-    McpDisabled = "mcp.disabled", StateConflict, "Set mcp.enabled to true in config.json and start Cortex again.";
+    McpDisabled = "mcp.disabled", StateConflict, "Set mcp.enabled to true in config.json, see that its port is free, and start Cortex again.";
     /// No credential came with the request.
     AuthMissing = "auth.missing", AuthenticationError, "Send the header Authorization: Bearer with the token of `cortex token show`.";
     /// The credential is not known, or not any more.

@@ -58,6 +58,18 @@ pub const VERIFICATION_OUTPUT_BYTES_MAX: usize = 16 * 1024;
 /// What is kept of the reason of a failure, and of the summary of a tool request: drivers pass on what their
 /// programs print.
 pub const REASON_BYTES_MAX: usize = 4 * 1024;
+/// What is kept of the arguments of a tool request, as JSON: a command and its surroundings. The content of a file that is
+/// to be written loses its middle.
+pub const APPROVAL_INPUT_BYTES_MAX: usize = 16 * 1024;
+/// Tool requests of one session that wait for a person at once. A CLI asks for one tool, or for a few side by side.
+pub const APPROVALS_PENDING_MAX: usize = 32;
+/// Tool requests that are kept after they were decided, the newest ones: weeks of one person's work to try rules on,
+/// 32 MiB at most.
+pub const APPROVALS_KEPT: usize = 2_000;
+/// Tool requests that a list shows at once.
+pub const APPROVALS_LISTED_MAX: u32 = 500;
+/// Rules of one project: more than a person can keep in order.
+pub const RULES_MAX: usize = 200;
 /// What is kept of a program's standard error.
 pub const STDERR_TAIL_BYTES_MAX: usize = 16 * 1024;
 /// The longest line that a runtime may print. Claude Code was seen to print 3 MB at once.
@@ -142,6 +154,8 @@ pub const STORE_RETRIES_MAX: u32 = 60;
 /// Longest wait of `poll_agent_events`.
 pub const POLL_WAIT_MAX: Duration = Duration::from_secs(30);
 
+/// The port of the MCP endpoint, unless another one is set (seed).
+pub const MCP_PORT: u16 = 47_821;
 /// Connections to the MCP endpoint at once. Each live session holds one or two; the rest is for people's
 /// clients.
 pub const MCP_CONNECTIONS_MAX: usize = 64;
@@ -180,6 +194,8 @@ pub const LOCAL_REQUESTS_MAX: usize = 64;
 pub const LOCAL_ANSWERS_MAX: usize = 64;
 /// How often a client that says nothing more is looked for while its calls run: a second of a planner costs little.
 pub const LOCAL_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// One piece of what a terminal prints, on the local socket: a drawing of all that is kept goes in several.
+pub const TERMINAL_PIECE_BYTES_MAX: usize = 256 * 1024;
 /// Calls that run when a connection ends have this long to be answered.
 pub const LOCAL_DRAIN: Duration = Duration::from_secs(1);
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::domain::approval::Rule;
+use crate::domain::approval::{Rule, Unmatched};
 pub use crate::domain::retry::Retry;
 use crate::ids::RuntimeId;
+use crate::limits::MCP_PORT;
 
 /// The settings of one core. The default is what most people want.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -63,13 +64,29 @@ impl Default for Agents {
 }
 
 /// How tool requests of agents are answered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Approvals {
-    /// Ordered rules: the first that matches decides. No match: denied.
+    /// Ordered rules for every project: the first that matches decides. The rules of a project itself come before them.
     pub rules: Vec<Rule>,
+    /// What happens to a request that no rule matches: a person is asked, or it is denied.
+    pub default: Unmatched,
+    /// A request that nobody answers within this many seconds is denied and its turn ended. 0: it waits as long as the turn.
+    #[schemars(range(min = 0, max = 604_800))]
+    pub timeout_secs: u64,
     /// Complete a task whose project has no verification without asking a person.
     pub approve_unverified: bool,
+}
+
+impl Default for Approvals {
+    fn default() -> Self {
+        Self {
+            rules: Vec::new(),
+            default: Unmatched::default(),
+            timeout_secs: 1_800,
+            approve_unverified: false,
+        }
+    }
 }
 
 /// The event log.
@@ -113,7 +130,7 @@ pub struct McpSettings {
 
 impl Default for McpSettings {
     fn default() -> Self {
-        Self { enabled: true, port: 47_821 }
+        Self { enabled: true, port: MCP_PORT }
     }
 }
 
@@ -121,5 +138,11 @@ impl Settings {
     /// A turn that is silent for this long has stalled.
     pub fn stall_limit(&self) -> Duration {
         Duration::from_secs(self.agents.stall_secs)
+    }
+
+    /// A tool request that nobody answers waits this long. None: as long as its turn.
+    pub fn approval_limit(&self) -> Option<Duration> {
+        let secs = self.approvals.timeout_secs;
+        (secs > 0).then(|| Duration::from_secs(secs))
     }
 }

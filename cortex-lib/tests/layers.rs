@@ -28,6 +28,7 @@ const OWNED: &[(&str, &str)] =
 /// The doors of rows, and who may call them: what one step entails is known in one place only.
 const DOORS: &[&str] = &[
     ".step_agent(",
+    ".step_approval(",
     ".step_attempt(",
     ".step_direct_turn(",
     ".step_objective(",

@@ -28,6 +28,7 @@ mod linux {
     use std::process::{Command, Stdio};
     use std::time::{Duration, Instant};
 
+    use cortex_lib::domain::terminal::TerminalSize;
     use cortex_lib::process::{Program, sweep};
     use fs_err as fs;
 
@@ -35,6 +36,7 @@ mod linux {
 
     /// The core that is killed, with and without owner.
     const CORE: &str = "core";
+    const TERMINAL_CORE: &str = "terminal-core";
     pub(super) const PLAIN_CORE: &str = "plain-core";
     /// What a core that runs inside a session has in its environment and must not hand on.
     const OUTER_TOKEN: &str = "CORTEX_MCP_TOKEN";
@@ -73,6 +75,16 @@ mod linux {
         what_cannot_be_started_is_told_apart: trees::what_cannot_be_started_is_told_apart(),
         the_marker_and_the_environment_reach_the_program:
             trees::the_marker_and_the_environment_reach_the_program(),
+        a_program_on_a_terminal_has_it_for_its_own:
+            trees::terminal::a_program_on_a_terminal_has_it_for_its_own(),
+        a_program_hears_of_a_new_size_and_of_ctrl_c:
+            trees::terminal::a_program_hears_of_a_new_size_and_of_ctrl_c(),
+        a_terminal_ends_with_its_tree: trees::terminal::a_terminal_ends_with_its_tree_except(&[]),
+        output_that_nobody_takes_holds_the_program_up_and_is_not_lost:
+            trees::terminal::output_that_nobody_takes_holds_the_program_up_and_is_not_lost(),
+        what_cannot_be_started_on_a_terminal_is_told:
+            trees::terminal::what_cannot_be_started_on_a_terminal_is_told(),
+        no_terminal_outlives_a_killed_core: no_terminal_outlives_a_killed_core(),
         each_program_runs_below_an_owner: each_program_runs_below_an_owner(),
         nothing_outlives_a_killed_core: nothing_outlives_a_killed_core(),
         nothing_outlives_a_killed_owner: nothing_outlives_a_killed_owner(),
@@ -86,9 +98,9 @@ mod linux {
     pub(super) fn main(arguments: &[String]) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         if let [role, marker, script] = arguments
-            && [CORE, PLAIN_CORE].contains(&role.as_str())
+            && [CORE, PLAIN_CORE, TERMINAL_CORE].contains(&role.as_str())
         {
-            return runtime.block_on(be_core(marker, script));
+            return runtime.block_on(be_core(role, marker, script));
         }
         let flag = |name: &str| arguments.iter().any(|argument| argument == name);
         let wanted: Vec<_> = arguments.iter().filter(|word| !word.starts_with('-')).collect();
@@ -114,9 +126,15 @@ mod linux {
     }
 
     /// The part of a core that owns one program, until it is killed.
-    async fn be_core(marker: &str, script: &str) {
+    async fn be_core(role: &str, marker: &str, script: &str) {
         let program = Program::new(["bash", "-c", script], std::env::temp_dir(), marker);
-        let owned = program.spawn().await.unwrap();
+        let (owned, _pty) = if role == TERMINAL_CORE {
+            let size = TerminalSize { rows: 24, columns: 80 };
+            let (owned, pty) = program.spawn_on_terminal(size).await.unwrap();
+            (owned, Some(pty))
+        } else {
+            (program.spawn().await.unwrap(), None)
+        };
         println!("{}", owned.pid());
         std::io::stdout().flush().unwrap();
         owned.exited().await;
@@ -179,6 +197,19 @@ mod linux {
         let took = killed.elapsed();
         core.0.wait().unwrap();
         assert!(took < Duration::from_secs(1), "it took {took:?}");
+    }
+
+    /// Processes: a terminal hangs up with the core, and what takes no notice of that is ended all the same.
+    async fn no_terminal_outlives_a_killed_core() {
+        let tag = unique();
+        let script = format!("trap '' HUP TERM; {}", sleepers(&tag, "sleep 1000"));
+        let (mut core, program) = core(TERMINAL_CORE, &unique(), &script);
+        until("all sleep", || living(&tag).len() == KINDS.len()).await;
+        let owner = parent(program);
+        assert_eq!(name(owner), "cortex-owner");
+        core.0.kill().unwrap();
+        core.0.wait().unwrap();
+        until("all gone", || living(&tag).is_empty() && !runs(program) && !runs(owner)).await;
     }
 
     async fn nothing_outlives_a_killed_owner() {

@@ -49,3 +49,24 @@ also! {
     what_cannot_be_started_is_told_apart
     the_marker_and_the_environment_reach_the_program
 }
+
+macro_rules! on_a_terminal {
+    ($($claim:ident)+) => {
+        $(#[tokio::test]
+        async fn $claim() {
+            trees::terminal::$claim().await;
+        })+
+    };
+}
+
+on_a_terminal! {
+    a_program_on_a_terminal_has_it_for_its_own
+    a_program_hears_of_a_new_size_and_of_ctrl_c
+    output_that_nobody_takes_holds_the_program_up_and_is_not_lost
+    what_cannot_be_started_on_a_terminal_is_told
+}
+
+#[tokio::test]
+async fn a_terminal_ends_with_its_tree() {
+    trees::terminal::a_terminal_ends_with_its_tree_except(&[DAEMON_WITHOUT_ENVIRONMENT]).await;
+}

@@ -8,7 +8,13 @@ struct Readme;
 mod claude_code;
 mod codex;
 mod command;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod opencode;
+#[cfg(feature = "terminal")]
+pub mod terminal;
 
 pub use claude_code::{ClaudeCode, ClaudeCodeConfig};
 pub use codex::{Codex, CodexConfig, ProcessUse, Sandbox};
 pub use command::{CommandConfig, CommandRuntime};
+pub use opencode::{OpenCode, OpenCodeConfig};

@@ -207,6 +207,7 @@ async fn a_line_is_seen_while_the_program_runs() {
     assert_eq!(fixture.end().await.1, succeeded("early\nlate"));
 }
 
+/// S-231.
 #[tokio::test]
 async fn the_instruction_comes_twice_and_the_program_knows_who_it_is() {
     let script = "cat; cat $CORTEX_INSTRUCTION_FILE; cat $CORTEX_AGENT_INSTRUCTIONS_FILE; echo;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args, Subcommand};
+use cortex_lib::api::ProjectReply;
 use cortex_lib::api::operator::{AddProject, RemoveProject, UpdateProject};
 use cortex_lib::api::tool::ListProjects;
 use cortex_lib::api::view::ProjectView;
@@ -38,6 +39,16 @@ enum Action {
     },
     /// Set the commands that decide whether a result holds
     SetVerification(SetVerification),
+    /// Let what its folder brings for a coding CLI count: settings, hooks and MCP servers. They run as you, unasked
+    Trust {
+        /// The project, by name or id
+        project: String,
+    },
+    /// Let nothing count any more that its folder brings for a coding CLI. Sessions that live keep what they have
+    Untrust {
+        /// The project, by name or id
+        project: String,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -82,17 +93,36 @@ impl Project {
             }
             Action::SetVerification(set) => {
                 let verification = set.verification()?;
-                let updated = with_door(global, async |door| {
-                    let project_id = find::project(door, &set.project).await?.project_id;
-                    let update =
-                        UpdateProject { project_id, name: None, verification: Some(verification) };
-                    door.call(update).await
-                });
-                screen.show(&updated.await?, |reply| show(&reply.project))?;
+                let set_it = |update| UpdateProject { verification: Some(verification), ..update };
+                let updated = update(global, &set.project, set_it).await?;
+                screen.show(&updated, |reply| show(&reply.project))?;
+            }
+            Action::Trust { project } => {
+                let trust = |update| UpdateProject { trusted: Some(true), ..update };
+                let updated = update(global, &project, trust).await?;
+                screen.show(&updated, |reply| show(&reply.project))?;
+            }
+            Action::Untrust { project } => {
+                let untrust = |update| UpdateProject { trusted: Some(false), ..update };
+                let updated = update(global, &project, untrust).await?;
+                screen.show(&updated, |reply| show(&reply.project))?;
             }
         }
         Ok(Exit::Done)
     }
+}
+
+/// Changes a project.
+async fn update(
+    global: &Global,
+    project: &str,
+    change: impl FnOnce(UpdateProject) -> UpdateProject,
+) -> Result<ProjectReply> {
+    with_door(global, async |door| {
+        let project_id = find::project(door, project).await?.project_id;
+        door.call(change(UpdateProject::new(project_id))).await
+    })
+    .await
 }
 
 impl SetVerification {
@@ -145,6 +175,7 @@ fn show(project: &ProjectView) -> String {
         ("root", Some(project.root.display().to_string())),
         ("git", Some(if project.is_git_repository { "yes" } else { "no" }.to_owned())),
         ("verification", Some(verification(project).unwrap_or_else(|| "none".to_owned()))),
+        ("trusted", Some(if project.trusted { "yes" } else { "no" }.to_owned())),
     ])
 }
 

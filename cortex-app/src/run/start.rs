@@ -150,11 +150,8 @@ pub(crate) async fn project(door: &Door, file: &ObjectiveFile) -> Result<Project
     if file.verification.is_none() || file.verification == found.verification {
         return Ok(found);
     }
-    let update = UpdateProject {
-        project_id: found.project_id,
-        name: None,
-        verification: Some(file.verification.clone()),
-    };
+    let verification = Some(file.verification.clone());
+    let update = UpdateProject { verification, ..UpdateProject::new(found.project_id) };
     Ok(door.call(update).await?.project)
 }
 

@@ -79,6 +79,7 @@ fn variables_are_not_shown() {
         "runtimes": {
             "commands": { "env": { "argv": ["x"], "env": { "KEY": "sesame" } } },
             "claude_code": { "env": { "TOKEN": "sesame" } },
+            "opencode": { "env": { "TOKEN": "sesame" } },
             "codex": { "env": { "TOKEN": "sesame" } },
         },
     }));
@@ -87,6 +88,7 @@ fn variables_are_not_shown() {
     let shown = shown.json();
     assert_eq!(shown["runtimes"]["commands"]["env"]["argv"], json!(["x"]));
     assert_eq!(shown["runtimes"]["claude_code"]["env"]["TOKEN"], "[hidden]");
+    assert_eq!(shown["runtimes"]["opencode"]["env"]["TOKEN"], "[hidden]");
     assert_eq!(shown["runtimes"]["codex"]["env"]["TOKEN"], "[hidden]");
     assert_eq!(shown["resources"]["max_active_processes"], 16);
 }

@@ -35,6 +35,7 @@ fn a_machine_without_any_runtime_is_not_healthy() {
     home.configure(&json!({
         "runtimes": {
             "claude_code": { "executable": "/nowhere/claude" },
+            "opencode": { "executable": "/nowhere/opencode" },
             "codex": { "executable": "/nowhere/codex" },
         },
         "mcp": { "enabled": false },

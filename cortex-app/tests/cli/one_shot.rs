@@ -20,6 +20,10 @@ fn a_project_is_added_listed_verified_and_removed() {
     home.cortex(&["project", "set-verification", "web", "--clear"]).good();
     let list = home.cortex(&["project", "list", "--json"]).good().json();
     assert_eq!(list["projects"][0].get("verification"), None);
+    for (word, trusted) in [("trust", true), ("untrust", false)] {
+        let shown = home.cortex(&["project", word, "web", "--json"]).good().json();
+        assert_eq!(shown["project"]["trusted"], trusted);
+    }
 
     let twice = home.cortex(&["project", "add", "web", &root]);
     assert_eq!((twice.code, twice.err.contains("(project.name_taken)")), (4, true));

@@ -54,6 +54,29 @@ fn a_taken_port_ends_serve() {
     assert!(ran.err.contains("(mcp.port_in_use)"), "{}", ran.err);
 }
 
+/// Who is not started again is not stopped either: an agent stays wanted until its endpoint can be served.
+#[test]
+fn a_taken_port_costs_no_agent_its_next_start() {
+    let home = Home::new();
+    let mut serving = home.serve();
+    home.team();
+    home.cortex(&["agent", "start", "ada"]).good();
+    serving.signal("-INT");
+    assert_eq!(serving.ended(), Some(0));
+    let config = std::fs::read_to_string(home.data_dir().join("config.json")).unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    home.configure(&json!({ "mcp": { "port": port } }));
+    assert_eq!(home.cortex(&["serve"]).code, 4);
+    let events = home.cortex(&["events", "--last", "100", "--json"]).good().out;
+    assert_eq!(events.matches("READY").count(), 2, "it became READY and left that once: {events}");
+
+    std::fs::write(home.data_dir().join("config.json"), config).unwrap();
+    let _serving = home.serve();
+    let ready = || home.cortex(&["agent", "show", "ada"]).out.contains("READY").then_some(());
+    wait_for("the agent to come back", ready);
+}
+
 /// S-007.
 #[test]
 fn without_mcp_serve_listens_on_no_port() {

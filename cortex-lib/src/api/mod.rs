@@ -23,7 +23,9 @@ pub use access::{Access, Caller, SessionCaller, SessionKind};
 pub use arguments::{one_of, present, read, schema_of};
 pub use command::{Command, CommandDef, Effect, Reply, Tool, ToolDef};
 pub use cx::{Catalogue, Cx, Granted};
-pub use reply::{AgentReply, ObjectiveReply, ProjectReply, ProposalReply, TaskReply};
+pub use reply::{
+    AgentReply, ApprovalReply, ObjectiveReply, ProjectReply, ProposalReply, RuleList, TaskReply,
+};
 
 /// Every tool, in the order in which callers see them.
 pub static TOOLS: [ToolDef; 31] = [
@@ -61,14 +63,26 @@ pub static TOOLS: [ToolDef; 31] = [
 ];
 
 /// Every command that only the person may give, in the order of the reference.
-pub static OPERATOR: [CommandDef; 9] = [
+pub static OPERATOR: [CommandDef; 21] = [
     CommandDef::of::<operator::AddProject>(),
     CommandDef::of::<operator::UpdateProject>(),
     CommandDef::of::<operator::RemoveProject>(),
+    CommandDef::of::<operator::CreateTerminalAgent>(),
     CommandDef::of::<operator::PauseAgent>(),
     CommandDef::of::<operator::ResumeAgent>(),
     CommandDef::of::<operator::RestartAgent>(),
     CommandDef::of::<operator::RemoveAgent>(),
+    CommandDef::of::<operator::ListApprovals>(),
+    CommandDef::of::<operator::GetApproval>(),
+    CommandDef::of::<operator::AllowApproval>(),
+    CommandDef::of::<operator::DenyApproval>(),
+    CommandDef::of::<operator::AnswerApproval>(),
+    CommandDef::of::<operator::AlwaysAllowApproval>(),
+    CommandDef::of::<operator::ListRules>(),
+    CommandDef::of::<operator::PutRule>(),
+    CommandDef::of::<operator::MoveRule>(),
+    CommandDef::of::<operator::RemoveRule>(),
+    CommandDef::of::<operator::TestRules>(),
     CommandDef::of::<operator::CheckRuntimes>(),
     CommandDef::of::<operator::CoreStatus>(),
 ];

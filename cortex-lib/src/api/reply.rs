@@ -4,10 +4,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cx::Granted;
-use super::view::{AgentView, Detail, ObjectiveView, ProjectView, ProposalView, TaskView};
+use super::view::{
+    AgentView, ApprovalView, Detail, ObjectiveView, ProjectView, ProposalView, RuleView, TaskView,
+};
+
+use crate::domain::approval::Unmatched;
 use crate::domain::schedule;
 use crate::error::{Code, Error, Result};
-use crate::ids::{AgentId, ObjectiveId, ProjectId, TaskId};
+use crate::ids::{AgentId, ApprovalId, ObjectiveId, ProjectId, TaskId};
 use crate::store::{Agent, Project, ReadTx, Task};
 
 /// One agent.
@@ -50,7 +54,43 @@ pub struct ProposalReply {
     pub proposal: ProposalView,
 }
 
+/// One tool request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApprovalReply {
+    /// The request.
+    pub approval: ApprovalView,
+}
+
+/// The effective list of a project: every rule that counts for it, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RuleList {
+    /// The rules; the first that matches decides.
+    pub rules: Vec<RuleView>,
+    /// What happens to a request that none of them matches.
+    pub default: Unmatched,
+}
+
 impl Granted<'_> {
+    /// A tool request as it is now.
+    pub(super) fn approval_reply(self, id: &ApprovalId) -> Result<ApprovalReply> {
+        self.core()
+            .store()
+            .read(|tx| Ok(ApprovalReply { approval: ApprovalView::of(tx.approval(id)?, tx)? }))
+    }
+
+    /// The rules that count for a project, as they are now.
+    pub(super) fn rules_reply(self, project: &ProjectId) -> Result<RuleList> {
+        let (settings, data_dir) = (self.core().settings(), self.core().data_dir_text());
+        self.core().store().read(|tx| {
+            tx.project(project)?;
+            let list = tx.rule_list(project, &settings, &data_dir)?;
+            let rules = list.rules().iter().cloned().map(RuleView::of).collect();
+            Ok(RuleList { rules, default: list.unmatched() })
+        })
+    }
+
     /// A project that the caller may see. Another one is not there for it.
     pub(super) fn project(self, tx: &ReadTx<'_>, id: &ProjectId) -> Result<Project> {
         let project = tx.project(id)?;

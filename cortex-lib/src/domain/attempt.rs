@@ -71,6 +71,8 @@ pub enum EndReason {
     TimedOut,
     /// It was silent for too long.
     Stalled,
+    /// Nobody answered a tool request in time.
+    ApprovalTimedOut,
 }
 
 impl EndReason {
@@ -79,6 +81,7 @@ impl EndReason {
         match self {
             Self::TimedOut => Outcome::Failed(Cause::TimedOut),
             Self::Stalled => Outcome::Failed(Cause::Stalled),
+            Self::ApprovalTimedOut => Outcome::Failed(Cause::ApprovalTimedOut),
             Self::TaskCancelled
             | Self::ObjectivePaused
             | Self::AgentStopped
@@ -95,6 +98,7 @@ impl EndReason {
             Self::CoreStopping => "core.stopping",
             Self::TimedOut => "timed_out",
             Self::Stalled => "stalled",
+            Self::ApprovalTimedOut => "approval.timed_out",
         }
     }
 }
@@ -387,6 +391,11 @@ impl AttemptState {
         }
     }
 
+    /// Whether its turn may still act: it holds its agent and was not told to end.
+    pub fn may_act(&self) -> bool {
+        self.holds_agent() && !self.is_letting_go()
+    }
+
     /// Whether its turn may still be running on an agent.
     pub fn holds_agent(&self) -> bool {
         match self {
@@ -427,6 +436,7 @@ pub(super) mod tests {
             AttemptInput::End(EndReason::CoreStopping),
             AttemptInput::End(EndReason::TimedOut),
             AttemptInput::End(EndReason::Stalled),
+            AttemptInput::End(EndReason::ApprovalTimedOut),
             AttemptInput::GraceOver,
             AttemptInput::VerificationPassed,
             AttemptInput::VerificationFailed,
@@ -450,7 +460,7 @@ pub(super) mod tests {
         });
         assert_eq!(
             (seen.states.len(), seen.edges, seen.refusals),
-            (33, 138, 464),
+            (36, 155, 503),
             "the lifecycle changed: is that meant?"
         );
     }

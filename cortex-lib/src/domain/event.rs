@@ -63,6 +63,8 @@ events! {
     /// A message of the bus was refused.
     MessageRejected = "message.rejected", Agents;
 
+    /// A turn that ran was given more to go on.
+    SessionTurnSteered = "session.turn_steered", Person;
     /// A project was added.
     ProjectCreated = "project.created", Person;
     /// The name or the settings of a project changed.
@@ -105,8 +107,16 @@ events! {
     MessageAcked = "message.acked", Person;
     /// A message of the bus left its inbox unread.
     MessageExpired = "message.expired", Person;
+    /// A tool request waits for a person.
+    ApprovalRequested = "approval.requested", Person;
     /// A tool request was allowed or denied.
     ApprovalDecided = "approval.decided", Person;
+    /// A tool request ended undecided, with its turn or its session.
+    ApprovalCancelled = "approval.cancelled", Person;
+    /// A tool request ended undecided, because the core that held it went down.
+    ApprovalExpired = "approval.expired", Person;
+    /// The rules of a project about tool requests changed.
+    RulesChanged = "rules.changed", Person;
     /// The core is ready.
     CoreStarted = "core.started", Person;
     /// The core stopped in order.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::machine::{Machine, walk};
-use super::{agent, attempt, message, objective, proposal, task, turn, workspace};
+use super::{agent, approval, attempt, message, objective, proposal, steer, task, turn, workspace};
 
 /// A lifecycle as the page tells it.
 struct Page {
@@ -125,8 +125,19 @@ impl Page {
     }
 }
 
-fn pages() -> [Page; 8] {
-    [flow(), task(), attempt(), worktree(), agent(), turn(), proposal(), message()]
+fn pages() -> [Page; 10] {
+    [
+        flow(),
+        task(),
+        attempt(),
+        worktree(),
+        agent(),
+        turn(),
+        steer(),
+        approval(),
+        proposal(),
+        message(),
+    ]
 }
 
 fn flow() -> Page {
@@ -212,6 +223,39 @@ fn turn() -> Page {
         states: ("TurnState", source),
         inputs: ("TurnInput", source),
         drawn: Drawn::of(&turn::TurnState::Sending, &turn::tests::inputs(), true, variant),
+    }
+}
+
+fn approval() -> Page {
+    let source = include_str!("approval/mod.rs");
+    let name = |state: &approval::ApprovalState| match state {
+        approval::ApprovalState::Allowed(delivery) | approval::ApprovalState::Denied(delivery) => {
+            format!("{}_{delivery:?}", variant(state))
+        }
+        approval::ApprovalState::Pending
+        | approval::ApprovalState::Cancelled
+        | approval::ApprovalState::Expired => variant(state),
+    };
+    let inputs = approval::tests::inputs();
+    Page {
+        title: "Approval",
+        about: "A tool that an agent wants to use, or a question that it asks its user. It is decided once, by role, by a \
+                rule, by a person or by time; the answer is owed to the session until it was told or is gone.",
+        states: ("ApprovalState", source),
+        inputs: ("ApprovalInput", source),
+        drawn: Drawn::of(&approval::ApprovalState::Pending, &inputs, true, name),
+    }
+}
+
+fn steer() -> Page {
+    let source = include_str!("steer.rs");
+    Page {
+        title: "Message for a turn that runs",
+        about: "More for a direct turn to go on, on a runtime that takes input meanwhile. It is delivered once: into that \
+                turn, or as a turn of its own when it came too late.",
+        states: ("SteerState", source),
+        inputs: ("SteerInput", source),
+        drawn: Drawn::of(&steer::SteerState::Sending, &steer::tests::inputs(), true, variant),
     }
 }
 

@@ -338,7 +338,8 @@ impl TaskState {
                 | EndReason::CoreStopping
                 | EndReason::TaskCancelled
                 | EndReason::TimedOut
-                | EndReason::Stalled,
+                | EndReason::Stalled
+                | EndReason::ApprovalTimedOut,
             ) => self.repeat(),
             Outcome::Lost if end.isolated => self.repeat(),
             Outcome::Lost => self.with(Phase::Blocked(BlockCause::OutcomeUnknown)),

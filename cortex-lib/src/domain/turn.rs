@@ -16,6 +16,8 @@ pub enum TurnState {
     Interrupting,
     /// It said nothing for too long, and was told to end.
     Stalled,
+    /// Nobody answered a tool request of it in time, and it was told to end.
+    Unanswered,
     /// Over.
     Over,
 }
@@ -29,6 +31,8 @@ pub enum TurnInput {
     Interrupt,
     /// It said nothing for too long.
     Stall,
+    /// Nobody answered a tool request of it in time.
+    GiveUpWaiting,
     /// It ended, could not be sent, or its session is gone.
     Ended,
 }
@@ -49,16 +53,24 @@ impl Machine for TurnState {
     fn step(&self, input: TurnInput) -> Result<Step<Self>, Refusal> {
         Ok(match (self, input) {
             (Self::Sending, TurnInput::Accepted) => Step::To(Self::Running),
-            (Self::Running | Self::Interrupting | Self::Stalled, TurnInput::Accepted) => Step::Stay,
+            (
+                Self::Running | Self::Interrupting | Self::Stalled | Self::Unanswered,
+                TurnInput::Accepted,
+            ) => Step::Stay,
             (Self::Sending | Self::Running, TurnInput::Interrupt) => Step::To(Self::Interrupting),
             (Self::Sending | Self::Running, TurnInput::Stall) => Step::To(Self::Stalled),
+            (Self::Sending | Self::Running, TurnInput::GiveUpWaiting) => Step::To(Self::Unanswered),
             // It is being told already.
             (
-                Self::Interrupting | Self::Stalled | Self::Over,
-                TurnInput::Interrupt | TurnInput::Stall,
+                Self::Interrupting | Self::Stalled | Self::Unanswered | Self::Over,
+                TurnInput::Interrupt | TurnInput::Stall | TurnInput::GiveUpWaiting,
             ) => Step::Stay,
             (
-                Self::Sending | Self::Running | Self::Interrupting | Self::Stalled,
+                Self::Sending
+                | Self::Running
+                | Self::Interrupting
+                | Self::Stalled
+                | Self::Unanswered,
                 TurnInput::Ended,
             ) => Step::To(Self::Over),
             (Self::Over, TurnInput::Accepted | TurnInput::Ended) => return Err(Refusal::Stale),
@@ -68,7 +80,7 @@ impl Machine for TurnState {
     fn owes(&self) -> Option<TurnDuty> {
         match self {
             Self::Sending => Some(TurnDuty::Send),
-            Self::Interrupting | Self::Stalled => Some(TurnDuty::Interrupt),
+            Self::Interrupting | Self::Stalled | Self::Unanswered => Some(TurnDuty::Interrupt),
             Self::Running | Self::Over => None,
         }
     }
@@ -78,13 +90,26 @@ impl Machine for TurnState {
     }
 }
 
+impl TurnState {
+    /// Whether it may still act: it is not over and was not told to end.
+    pub fn may_act(self) -> bool {
+        matches!(self, Self::Sending | Self::Running)
+    }
+}
+
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
     use crate::domain::machine::walk;
 
     pub(in crate::domain) fn inputs() -> Vec<TurnInput> {
-        vec![TurnInput::Accepted, TurnInput::Interrupt, TurnInput::Stall, TurnInput::Ended]
+        vec![
+            TurnInput::Accepted,
+            TurnInput::Interrupt,
+            TurnInput::Stall,
+            TurnInput::GiveUpWaiting,
+            TurnInput::Ended,
+        ]
     }
 
     #[test]
@@ -92,7 +117,7 @@ pub(super) mod tests {
         let seen = walk(TurnState::Sending, &inputs(), true, |_, _, _| ());
         assert_eq!(
             (seen.states.len(), seen.edges, seen.refusals),
-            (5, 9, 2),
+            (6, 12, 2),
             "the lifecycle changed: is that meant?"
         );
     }

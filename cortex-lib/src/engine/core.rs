@@ -16,6 +16,7 @@ use super::health::{HealthBoard, KnownHealth};
 use super::output::{OutputBus, OutputFeed};
 use super::run::Engine;
 use super::supervisor::Supervisor;
+use super::terminals::Terminals;
 use super::wake::{Stop, Wake};
 use crate::domain::event::EventKind;
 use crate::env::Env;
@@ -61,6 +62,8 @@ pub(crate) struct Parts {
     pub(crate) data_dir: PathBuf,
     /// Whether it only answers and begins nothing by itself.
     pub(crate) at_rest: bool,
+    /// Where its sessions find its tools, when an endpoint is served.
+    pub(crate) endpoint: Option<String>,
 }
 
 struct Inner {
@@ -68,6 +71,7 @@ struct Inner {
     settings: Arc<Settings>,
     health: HealthBoard,
     output: OutputBus,
+    terminals: Terminals,
     supervisor: Supervisor,
     state: watch::Sender<CoreState>,
     wakes: mpsc::Sender<Wake>,
@@ -83,6 +87,7 @@ impl Core {
                 settings: Arc::new(parts.settings.clone()),
                 health: HealthBoard::new(Arc::clone(&parts.env), supervisor.clone()),
                 output: OutputBus::new(),
+                terminals: Terminals::default(),
                 supervisor,
                 state: watch::channel(CoreState::Starting).0,
                 wakes,
@@ -206,9 +211,19 @@ impl Core {
         &self.inner.parts.data_dir
     }
 
+    /// Its data directory as it would stand in a text of an agent.
+    pub(crate) fn data_dir_text(&self) -> String {
+        self.data_dir().to_string_lossy().into_owned()
+    }
+
     /// Its memory.
     pub(crate) fn store(&self) -> &Store {
         &self.inner.parts.store
+    }
+
+    /// Where its sessions find its tools, when an endpoint is served.
+    pub(super) fn endpoint(&self) -> Option<&str> {
+        self.inner.parts.endpoint.as_deref()
     }
 
     pub(crate) fn settings(&self) -> Arc<Settings> {
@@ -225,6 +240,10 @@ impl Core {
 
     pub(super) fn output_bus(&self) -> &OutputBus {
         &self.inner.output
+    }
+
+    pub(super) fn terminals(&self) -> &Terminals {
+        &self.inner.terminals
     }
 
     pub(super) fn wakes(&self) -> &mpsc::Sender<Wake> {

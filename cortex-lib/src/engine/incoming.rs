@@ -2,12 +2,12 @@
 //!
 //! Everything that comes from outside comes through here before anything else is done with it, so what is stored,
 //! told, shown or logged later is clean already, however it is cut. The arguments of a tool request
-//! stay as they came, because rules decide by them; what is kept of them goes through `emit`.
+//! stay as they came, because rules decide by them; `request_approval` keeps them without secrets.
 
 use super::wake::Done;
 use crate::error::Error;
 use crate::port::{
-    HealthReport, OutputKind, SessionEvent, TurnEnd, TurnOutcome, VerificationOutcome,
+    HealthReport, OutputKind, SessionEvent, ToolRequest, TurnEnd, TurnOutcome, VerificationOutcome,
 };
 use crate::secret::{LineRedactor, redact, redact_in_place};
 
@@ -29,7 +29,7 @@ impl Incoming {
                 };
                 *text = lines.next(text);
             }
-            SessionEvent::ToolRequest(request) => redact_in_place(&mut request.summary),
+            SessionEvent::ToolRequest(request) => tool_request(request),
             SessionEvent::TurnEnded(end) => match &mut end.outcome {
                 TurnOutcome::Succeeded { text } => redact_in_place(text),
                 TurnOutcome::Failed(failure) => redact_in_place(&mut failure.message),
@@ -54,12 +54,26 @@ impl Incoming {
     }
 }
 
+/// A tool request, without secrets but for its arguments. The ids of its questions stay: answers go by them.
+fn tool_request(request: &mut ToolRequest) {
+    redact_in_place(&mut request.summary);
+    for question in &mut request.questions {
+        redact_in_place(&mut question.text);
+        for choice in &mut question.choices {
+            redact_in_place(&mut choice.label);
+            choice.description.iter_mut().for_each(redact_in_place);
+        }
+    }
+}
+
 /// What came of a job, without secrets.
 pub(super) fn done(done: Done) -> Done {
     match done {
         Done::Opened(opened) => Done::Opened(opened.map_err(error)),
         Done::Sent(sent) => Done::Sent(sent.map_err(error)),
+        Done::Answered(answered) => Done::Answered(answered.map_err(error)),
         Done::Interrupted(interrupted) => Done::Interrupted(interrupted.map_err(error)),
+        Done::Steered(steered) => Done::Steered(steered.map_err(error)),
         Done::Prepared(prepared) => Done::Prepared(prepared.map_err(error)),
         Done::Gathered(gathered) => Done::Gathered(gathered.map_err(error)),
         Done::Workspace(kept) => Done::Workspace(kept.map_err(error)),

@@ -14,7 +14,6 @@ use super::live::{Live, Pulse, Pump, Work};
 use super::run::{Begun, Engine, stale_is_fine};
 use super::shutdown::close_within;
 use super::wake::{Done, Job, Wake};
-use crate::domain::agent::{Interaction, Role};
 use crate::domain::attempt::{AttemptInput, Cause, EndReason};
 use crate::domain::capability::Capability;
 use crate::domain::instruction::{self, DependencyResult};
@@ -24,14 +23,13 @@ use crate::domain::verification::CommandReport;
 use crate::domain::workspace::{self, WorkspaceInput};
 use crate::error::{Code, Error, Result};
 use crate::ids::{AttemptId, SessionId, TurnId};
-use crate::limits::{CLOSE_GRACE, START_TIMEOUT};
-use crate::port::{
-    Host, Opened, Runtime, Session, SessionSpec, Turn, VerificationOutcome, VerificationRequest,
-};
+use crate::limits::CLOSE_GRACE;
+use crate::port::{Host, Opened, Session, Turn, VerificationOutcome, VerificationRequest};
 use crate::progress::{AttemptReport, SessionEnd, TurnFailed, last_failure_text};
 use crate::store::{Attempt, ReadTx};
 
-type Outcome = std::pin::Pin<Box<dyn Future<Output = Done> + Send>>;
+/// What a job brings, when it is done.
+pub(super) type Outcome = std::pin::Pin<Box<dyn Future<Output = Done> + Send>>;
 
 impl Engine {
     /// Begins a job.
@@ -99,6 +97,7 @@ impl Engine {
                     )
                 })
             }
+            Job::Steer(id, turn) => self.steer(id, turn)?,
             Job::InterruptDirect(id) => {
                 let turn = self.core.store().read(|tx| tx.direct_turn(id))?.ok_or_else(gone)?;
                 if self.was_never_sent(&turn.session_id, &turn.id) {
@@ -106,10 +105,11 @@ impl Engine {
                 }
                 self.interrupt(&turn.session_id, turn.id)?
             }
+            Job::Answer(id) => self.answer(id)?,
         })
     }
 
-    fn session(&self, id: &SessionId) -> Result<Arc<dyn Session>> {
+    pub(super) fn session(&self, id: &SessionId) -> Result<Arc<dyn Session>> {
         self.live.get(id).map(|live| Arc::clone(&live.session)).ok_or_else(gone)
     }
 
@@ -122,66 +122,6 @@ impl Engine {
     /// Whether a turn was told to end before it went to its session, which will never speak of it then.
     fn was_never_sent(&self, id: &SessionId, turn: &TurnId) -> bool {
         self.live.get(id).is_some_and(|live| !live.pulse.works_on(turn))
-    }
-
-    fn open(&self, id: &SessionId) -> Result<Outcome> {
-        let (agent, project, attempt) = self.core.store().read(|tx| {
-            let session = tx.session(id)?.ok_or_else(gone)?;
-            let agent = tx.agent(&session.agent_id)?;
-            let project = tx.project(&agent.project_id)?;
-            let attempt = session.attempt_id.map(|id| tx.attempt(&id)).transpose()?.flatten();
-            Ok((agent, project, attempt))
-        })?;
-        let runtime = Arc::clone(self.core.runtime(&agent.runtime_id)?);
-        if !self.core.host().is_folder(&project.root) {
-            let message = format!(
-                "the folder {} of project {} is not there",
-                project.root.display(),
-                project.name
-            );
-            return Err(Error::new(Code::ProjectInvalidRoot, message)
-                .with("project_id", project.id.as_str()));
-        }
-        if (agent.role, agent.interaction) == (Role::Orchestrator, Interaction::Terminal) {
-            let message = format!("agent {} is an orchestrator in terminal mode", agent.name);
-            return Err(Error::new(Code::AgentOrchestratorNeedsStructured, message)
-                .with("agent_id", agent.id.as_str()));
-        }
-        if agent.role == Role::Orchestrator {
-            // Without the tools of Cortex it could do nothing at all (S-235).
-            let message = format!(
-                "agent {} would get no tools: sessions are given no endpoint yet",
-                agent.name
-            );
-            return Err(Error::new(Code::McpDisabled, message)
-                .remedy("Use workers; orchestrators come with a later version.")
-                .with("agent_id", agent.id.as_str()));
-        }
-        // The session of one attempt begins anew: its instruction is all it needs to know (H-31).
-        let resumes =
-            attempt.is_none() && runtime.info().capabilities.contains(&Capability::Resume);
-        let spec = SessionSpec {
-            session_id: id.clone(),
-            agent_id: Some(agent.id),
-            role: agent.role,
-            interaction: agent.interaction,
-            cwd: attempt.map_or(project.root, |attempt| attempt.workspace.path),
-            scratch: self.core.host().make_scratch(id)?,
-            model: agent.model,
-            instructions: agent.instructions,
-            resume: agent.native_session_id.filter(|_| resumes),
-            read_only: false,
-            trusted: false,
-            mcp: None,
-        };
-        Ok(Box::pin(async move {
-            let opened = tokio::time::timeout(START_TIMEOUT, open_or_begin_anew(&*runtime, spec));
-            Done::Opened(opened.await.unwrap_or_else(|_| {
-                let name = &runtime.info().name;
-                let message = format!("{name} was not ready within {} s", START_TIMEOUT.as_secs());
-                Err(Error::new(Code::RuntimeStartTimedOut, message))
-            }))
-        }))
     }
 
     fn close(&self, id: &SessionId) -> Outcome {
@@ -295,6 +235,7 @@ impl Engine {
             }
             (Job::InterruptTurn(id), Done::NeverSent) => self.never_sent(id).await,
             (Job::InterruptDirect(id), Done::NeverSent) => self.direct_never_sent(id).await,
+            (Job::Answer(id), Done::Answered(answered)) => self.answered(id, answered).await,
             (Job::Prepare(id), Done::Prepared(prepared)) => self.prepared(id, prepared).await,
             (Job::Gather(id), Done::Gathered(files)) => self.gathered(id, files).await,
             (Job::Save(id), Done::Workspace(done)) => {
@@ -310,6 +251,7 @@ impl Engine {
             (Job::Verify(id), Done::Verified(outcome)) => self.verified(id, outcome).await,
             (Job::Verify(id), Done::Cancelled) => self.verification_ended(id).await,
             (Job::SendDirect(id), Done::Sent(sent)) => self.direct_sent(id, sent).await,
+            (Job::Steer(id, _), Done::Steered(steered)) => self.steered(id, steered).await,
             // The turn's own end tells the rest; a session that is gone tells itself.
             (_, _) => Ok(()),
         };
@@ -328,6 +270,9 @@ impl Engine {
                 return self.not_opened(id, error).await;
             }
         };
+        if let Some(terminal) = &opened.terminal {
+            self.core.terminals().add(agent_id.clone(), id.clone(), Arc::clone(terminal));
+        }
         let pulse = Arc::new(Pulse::default());
         let pump = Pump {
             session_id: id.clone(),
@@ -338,9 +283,10 @@ impl Engine {
             wakes: self.core.wakes().clone(),
             env: Arc::clone(self.core.env()),
         };
-        self.live.insert(id.clone(), Live { session: opened.session, pulse, end: None });
+        let Opened { session, terminal, facts, .. } = opened;
+        self.live.insert(id.clone(), Live { session, terminal, pulse, end: None });
         self.core.supervisor().spawn(pump.run());
-        let (session, facts) = (id.clone(), opened.facts);
+        let session = id.clone();
         let settings = self.core.settings();
         let wanted = self.record(move |tx| tx.session_opened(&session, &facts, &settings)).await?;
         if !wanted && let Some(live) = self.live.get_mut(id) {
@@ -357,6 +303,7 @@ impl Engine {
 
     pub(super) async fn closed(&mut self, id: &SessionId) -> Result<()> {
         let end = self.live.remove(id).and_then(|live| live.end);
+        self.core.terminals().remove(id);
         self.core.host().remove_scratch(id);
         let end = match (end, &self.shutdown) {
             (_, Some(_)) => SessionEnd::CoreGone,
@@ -465,31 +412,11 @@ pub(super) async fn close_unheard(host: Arc<dyn Host>, wake: Wake) {
     }
 }
 
-/// Opens a session. What cannot be resumed is begun anew: the agent is wanted more than its memory.
-async fn open_or_begin_anew(runtime: &dyn Runtime, spec: SessionSpec) -> Result<Opened> {
-    match (runtime.open(spec.clone()).await, &spec.resume) {
-        (Err(error), Some(native)) if may_open_afresh(error.code()) => {
-            let error = incoming::error(error);
-            tracing::warn!(session = native, code = %error.code(), "not resumed: {}", error.message());
-            runtime.open(SessionSpec { resume: None, ..spec }).await
-        }
-        (opened, _) => opened,
-    }
-}
-
-/// Whether another try without the native session could do better.
-fn may_open_afresh(code: Code) -> bool {
-    !matches!(
-        code,
-        Code::RuntimeNotInstalled | Code::RuntimeNotLoggedIn | Code::RuntimeCapabilityMissing
-    )
-}
-
 fn panicked() -> Error {
     Error::new(Code::Defect, "the driver panicked")
 }
 
-fn gone() -> Error {
+pub(super) fn gone() -> Error {
     Error::new(Code::RuntimeSessionEnded, "the session is over")
 }
 

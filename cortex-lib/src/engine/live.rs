@@ -11,13 +11,15 @@ use super::output::{Output, OutputBus};
 use super::wake::Wake;
 use crate::env::Env;
 use crate::ids::{AgentId, AttemptId, SessionId, TaskId, TurnId};
-use crate::port::{OutputKind, Session, SessionEvent};
+use crate::port::{OutputKind, Session, SessionEvent, Terminal};
 use crate::progress::SessionEnd;
 
 /// A session that lives.
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) session: Arc<dyn Session>,
+    /// For a session in terminal mode.
+    pub(super) terminal: Option<Arc<dyn Terminal>>,
     pub(super) pulse: Arc<Pulse>,
     /// Why it is over, once it is known.
     pub(super) end: Option<SessionEnd>,
@@ -49,7 +51,8 @@ impl Pulse {
         self.beat(now, false);
     }
 
-    fn beat(&self, now: Duration, in_tool: bool) {
+    /// It shows a sign of life. `in_tool`: from here on silence is no stall.
+    pub(super) fn beat(&self, now: Duration, in_tool: bool) {
         self.last_ms.store(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
         self.in_tool.store(in_tool, Ordering::Relaxed);
     }

@@ -7,6 +7,7 @@
 //! everything that is owed is begun again, after `recover` has settled what
 //! died with the earlier life.
 
+mod approvals;
 mod core;
 mod git;
 mod health;
@@ -14,12 +15,15 @@ mod host;
 mod incoming;
 mod jobs;
 mod live;
+mod opening;
 mod output;
 mod plan_turn;
 mod run;
 mod sessions;
 mod shutdown;
+mod steering;
 mod supervisor;
+mod terminals;
 mod verify;
 mod wake;
 mod workspaces;

@@ -11,10 +11,12 @@ use super::core::{Core, CoreState};
 use super::jobs::close_unheard;
 use super::live::Live;
 use super::shutdown::Shutdown;
+use super::steering::owed_to_steers;
 use super::wake::{Job, Wake};
+use crate::domain::approval::ApprovalDuty;
 use crate::domain::attempt::{AttemptDuty, AttemptInput, AttemptState, EndReason};
 use crate::domain::schedule;
-use crate::domain::turn::{TurnDuty, TurnState};
+use crate::domain::turn::TurnDuty;
 use crate::domain::workspace::WorkspaceDuty;
 use crate::domain::{Machine as _, agent::AgentDuty};
 use crate::error::{Code, Error, Result};
@@ -199,6 +201,7 @@ impl Engine {
                         &settings,
                     )),
                     Timer::TurnGrace(id) => tx.give_up_direct_turn(id, &settings),
+                    Timer::ApprovalDue(id) => tx.approval_timed_out(id, &settings),
                     Timer::MessagesDue => tx.expire_due_messages(),
                 }
             })
@@ -207,9 +210,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Attempts whose turn went to a session of this life, accepted or not, and has not ended.
+    /// Attempts whose turn went to a session of this life, accepted or not, and has not ended. Those that wait for a person
+    /// are left out: their silence is not theirs (H-45).
     fn running_attempts(&self) -> Result<Vec<(Attempt, &Live)>> {
-        let attempts = self.core.store().read(|tx| tx.live_attempts())?.into_iter();
+        let (attempts, asking) =
+            self.core.store().read(|tx| Ok((tx.live_attempts()?, asking_sessions(tx)?)))?;
+        let attempts = attempts.into_iter().filter(|attempt| !asking.contains(&attempt.session_id));
         let running = attempts.filter(|attempt| {
             matches!(attempt.state, AttemptState::Starting | AttemptState::Running)
         });
@@ -219,11 +225,13 @@ impl Engine {
             .collect())
     }
 
-    /// Direct turns that went to a session of this life and have not ended or been told to.
+    /// Direct turns that went to a session of this life and have not ended or been told to, and do not wait for a person.
     fn running_direct_turns(&self) -> Result<Vec<(TurnId, &Live)>> {
-        let turns = self.core.store().read(|tx| tx.live_direct_turns())?.into_iter();
-        let running =
-            turns.filter(|turn| matches!(turn.state, TurnState::Sending | TurnState::Running));
+        let (turns, asking) =
+            self.core.store().read(|tx| Ok((tx.live_direct_turns()?, asking_sessions(tx)?)))?;
+        let running = turns
+            .into_iter()
+            .filter(|turn| turn.state.may_act() && !asking.contains(&turn.session_id));
         Ok(running
             .filter_map(|turn| self.live.get(&turn.session_id).map(|live| (turn.id, live)))
             .filter(|(turn, live)| live.pulse.works_on(turn))
@@ -304,7 +312,9 @@ impl Engine {
 
     fn may_begin(&self, job: &Job) -> bool {
         match job {
-            Job::Open(_) | Job::SendDirect(_) | Job::Prepare(_) => self.shutdown.is_none(),
+            Job::Open(_) | Job::SendDirect(_) | Job::Steer(..) | Job::Prepare(_) => {
+                self.shutdown.is_none()
+            }
             Job::Gather(_) | Job::Point(_) => self.shutdown.is_none() && !self.core.is_at_rest(),
             // Nothing else may be at work in a worktree that goes.
             Job::Save(id) | Job::Remove(id) => {
@@ -329,7 +339,9 @@ impl Engine {
                 room && self.shutdown.is_none() && !self.core.is_at_rest()
             }
             Job::Close(id) => !self.runs(&Job::Open(id.clone())),
-            Job::SendTurn(_) | Job::InterruptTurn(_) | Job::InterruptDirect(_) => true,
+            Job::SendTurn(_) | Job::InterruptTurn(_) | Job::InterruptDirect(_) | Job::Answer(_) => {
+                true
+            }
         }
     }
 
@@ -431,8 +443,17 @@ fn owed_jobs(tx: &ReadTx<'_>) -> Result<BTreeSet<Job>> {
         TurnDuty::Send => Some(Job::SendDirect(turn.id)),
         TurnDuty::Interrupt => Some(Job::InterruptDirect(turn.id)),
     });
-    owed.extend(agents.chain(turns));
+    let answers = tx.open_approvals()?.into_iter().filter_map(|approval| {
+        approval.state.owes().map(|ApprovalDuty::Answer| Job::Answer(approval.id))
+    });
+    owed.extend(agents.chain(turns).chain(answers));
+    owed.extend(owed_to_steers(tx)?);
     Ok(owed)
+}
+
+/// Sessions that wait for a person, or for what was decided.
+fn asking_sessions(tx: &ReadTx<'_>) -> Result<BTreeSet<SessionId>> {
+    Ok(tx.open_approvals()?.into_iter().map(|approval| approval.session_id).collect())
 }
 
 /// Whether the session of an attempt may live.

@@ -5,8 +5,8 @@ use tokio::sync::oneshot;
 use super::workspaces::Prepared;
 use crate::domain::workspace::ChangedFile;
 use crate::error::{Error, Result};
-use crate::ids::{AttemptId, SessionId, TurnId};
-use crate::port::{Opened, SessionEvent, VerificationOutcome};
+use crate::ids::{ApprovalId, AttemptId, SessionId, TurnId};
+use crate::port::{Opened, SessionEvent, Steered, VerificationOutcome};
 use crate::store::Files;
 
 /// What the engine hears.
@@ -58,6 +58,10 @@ pub(super) enum Job {
     SendDirect(TurnId),
     /// Interrupt a direct turn.
     InterruptDirect(TurnId),
+    /// Tell a session what was decided about a tool request.
+    Answer(ApprovalId),
+    /// Hand a message to the direct turn that it is for. Both by their ids: it may be for another one later.
+    Steer(TurnId, TurnId),
 }
 
 /// What came of a job.
@@ -73,8 +77,12 @@ pub(super) enum Done {
     HeldBack,
     /// A session was asked to end a turn, or could not be.
     Interrupted(Result<()>),
+    /// A turn heard a message, was over, or could not be asked.
+    Steered(Result<Steered>),
     /// A turn that was to be interrupted had not even been sent.
     NeverSent,
+    /// A session was told an answer, or does not take it.
+    Answered(Result<()>),
     /// A workspace is ready, or could not be made so.
     Prepared(Result<Prepared>),
     /// What a turn did to the files is known, or could not be kept.
@@ -98,6 +106,8 @@ impl Done {
             Job::Close(_) => Self::Closed,
             Job::SendTurn(_) | Job::SendDirect(_) => Self::Sent(Err(error)),
             Job::InterruptTurn(_) | Job::InterruptDirect(_) => Self::Interrupted(Err(error)),
+            Job::Answer(_) => Self::Answered(Err(error)),
+            Job::Steer(..) => Self::Steered(Err(error)),
             Job::Prepare(_) => Self::Prepared(Err(error)),
             Job::Gather(_) => Self::Gathered(Err(error)),
             Job::Save(_) | Job::Point(_) | Job::Remove(_) => Self::Workspace(Err(error)),

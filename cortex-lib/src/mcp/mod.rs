@@ -37,6 +37,16 @@ pub struct McpOptions {
     pub token: Secret,
 }
 
+/// A port that is taken for an endpoint and not served yet. Who connects meanwhile waits.
+///
+/// It is taken before the core is opened, so that agents that are started again are told where to connect:
+/// [`Builder::endpoint`](crate::Builder::endpoint).
+#[derive(Debug)]
+pub struct McpSocket {
+    port: u16,
+    listener: TcpListener,
+}
+
 /// An endpoint that is served. It ends when it is dropped; [`stop`](Self::stop) lets requests finish.
 #[derive(Debug)]
 pub struct McpServer {
@@ -46,31 +56,59 @@ pub struct McpServer {
     work: Supervisor,
 }
 
-/// Serves the tools of `cortex` on 127.0.0.1.
+/// Takes a port of 127.0.0.1 for an endpoint; 0 takes any that is free.
 ///
-/// The endpoint outlives its core: when the core has stopped it says so.
+/// # Errors
+///
+/// `mcp.port_in_use`, `mcp.listen_failed`.
+pub async fn bind(port: u16) -> Result<McpSocket> {
+    let failed = |error| cannot_listen(port, &error);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(failed)?;
+    let port = listener.local_addr().map_err(failed)?.port();
+    Ok(McpSocket { port, listener })
+}
+
+/// Serves the tools of `cortex` on 127.0.0.1 to clients of the user. Sessions of agents are not told of it: for
+/// them [`bind`] first, and open the core with [`Builder::endpoint`](crate::Builder::endpoint).
 ///
 /// # Errors
 ///
 /// `mcp.port_in_use`, `mcp.listen_failed`.
 pub async fn serve(cortex: &Cortex, options: McpOptions) -> Result<McpServer> {
-    serve_catalogue(cortex, options, Catalogue::CORTEX).await
+    Ok(bind(options.port).await?.serve(cortex, &options.token))
 }
 
-async fn serve_catalogue(
-    cortex: &Cortex,
-    options: McpOptions,
-    catalogue: Catalogue,
-) -> Result<McpServer> {
-    let failed = |error| cannot_listen(options.port, &error);
-    let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await.map_err(failed)?;
-    let port = socket.local_addr().map_err(failed)?.port();
-    let (user, current) = watch::channel(options.token.hash());
-    let work = Supervisor::default();
-    let listener = Listener::new(cortex.core(), port, current, catalogue, &work);
-    work.spawn(listener.run(socket));
-    tracing::info!(port, "MCP is served");
-    Ok(McpServer { port, user, _ends_when_dropped: work.stopping().drop_guard(), work })
+impl McpSocket {
+    /// Where clients send their requests once it is served.
+    pub fn url(&self) -> String {
+        url_of(self.port)
+    }
+
+    /// The port that is taken.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Serves the tools of `cortex`. `token` is the credential of the person who runs Cortex.
+    ///
+    /// The endpoint outlives its core: when the core has stopped it says so.
+    pub fn serve(self, cortex: &Cortex, token: &Secret) -> McpServer {
+        self.serve_catalogue(cortex, token, Catalogue::CORTEX)
+    }
+
+    fn serve_catalogue(self, cortex: &Cortex, token: &Secret, catalogue: Catalogue) -> McpServer {
+        let Self { port, listener } = self;
+        let (user, current) = watch::channel(token.hash());
+        let work = Supervisor::default();
+        let accept = Listener::new(cortex.core(), port, current, catalogue, &work);
+        work.spawn(accept.run(listener));
+        tracing::info!(port, "MCP is served");
+        McpServer { port, user, _ends_when_dropped: work.stopping().drop_guard(), work }
+    }
+}
+
+fn url_of(port: u16) -> String {
+    format!("http://127.0.0.1:{port}{}", guard::PATH)
 }
 
 fn cannot_listen(port: u16, error: &io::Error) -> Error {
@@ -86,7 +124,7 @@ fn cannot_listen(port: u16, error: &io::Error) -> Error {
 impl McpServer {
     /// Where clients send their requests.
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}{}", self.port, guard::PATH)
+        url_of(self.port)
     }
 
     /// The port it listens on.

@@ -128,8 +128,8 @@ struct Served {
 async fn serve_tools(catalogue: Catalogue) -> Served {
     let dir = tempfile::tempdir().unwrap();
     let cortex = Cortex::builder(dir.path().join("data")).open().await.unwrap();
-    let options = McpOptions { port: 0, token: Secret::new(USER) };
-    let server = serve_catalogue(&cortex, options, catalogue).await.unwrap();
+    let socket = bind(0).await.unwrap();
+    let server = socket.serve_catalogue(&cortex, &Secret::new(USER), catalogue);
     Served { cortex, server, dir }
 }
 
@@ -180,6 +180,7 @@ impl Served {
                 root: root.join(format!("{role:?}")),
                 is_git: false,
                 verification: None,
+                trusted: false,
                 created_at: now,
             })?;
             let agent = Agent {

@@ -19,9 +19,9 @@ pub use scripted::{
     Asked, GitFate, Opening, Script, ScriptedHost, ScriptedRuntime, ScriptedWorld, Verdict,
 };
 pub use session::{
-    Choice, OutputKind, Question, Session, SessionEvent, SessionFacts, Steered, ToolAnswer,
-    ToolRequest, Turn, TurnEnd, TurnFailure, TurnOutcome,
+    Answers, Choice, OutputKind, Question, Session, SessionEvent, SessionFacts, Steered,
+    ToolAnswer, ToolRequest, Turn, TurnEnd, TurnFailure, TurnOutcome,
 };
-pub use terminal::{Attached, Terminal, TerminalSize};
+pub use terminal::{Attached, Cell, Color, Picture, Style, Terminal, TerminalSize};
 pub use verify::{VerificationOutcome, VerificationRequest, Verifier};
 pub use workspace::{Change, ChangedFile, Git, Kept, Squash, Worktree};

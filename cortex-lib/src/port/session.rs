@@ -1,6 +1,5 @@
 //! A session: a live conversation with one agent, made of turns.
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use crate::domain::approval::{Answers, Choice, Question};
 use crate::domain::attempt::Cause;
 use crate::domain::usage::Usage;
 use crate::error::{Code, Error, Result};
@@ -30,7 +30,9 @@ pub trait Session: Debug + Send + Sync {
     async fn send(&self, turn: Turn) -> Result<()>;
 
     /// Gives the turn that runs more to go on. Only asked of a runtime with
-    /// [`InteractiveInput`](crate::domain::capability::Capability::InteractiveInput).
+    /// [`InteractiveInput`](crate::domain::capability::Capability::InteractiveInput), and after the turn was
+    /// accepted. A turn that does not run is [`Steered::TurnOver`], also while another one does: what was said to one
+    /// turn is never given to the next.
     ///
     /// # Errors
     ///
@@ -164,34 +166,6 @@ pub struct ToolRequest {
     pub of_cortex: Option<String>,
 }
 
-/// A question of an agent to its user.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(inline)]
-pub struct Question {
-    /// Its name among the questions of one request.
-    pub id: String,
-    /// What is asked.
-    pub text: String,
-    /// The answers that are offered.
-    pub choices: Vec<Choice>,
-    /// More than one of them may be given.
-    pub multiple: bool,
-    /// Other words than those offered may be given.
-    pub free_text: bool,
-}
-
-/// An answer that a question offers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(inline)]
-pub struct Choice {
-    /// What is answered by it.
-    pub label: String,
-    /// What it means, when that is told.
-    pub description: Option<String>,
-}
-
 /// The answer to a tool request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ToolAnswer {
@@ -203,7 +177,7 @@ pub enum ToolAnswer {
         reason: String,
     },
     /// What a person answered, by the id of the question. Only for a request with questions.
-    Answers(BTreeMap<String, Vec<String>>),
+    Answers(Answers),
 }
 
 /// The end of a turn.

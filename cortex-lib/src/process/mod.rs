@@ -30,6 +30,8 @@ mod lines;
 mod owned;
 mod program;
 mod tail;
+#[cfg(feature = "terminal")]
+mod terminal;
 
 #[cfg(target_os = "linux")]
 use linux as platform;
@@ -40,6 +42,8 @@ pub use lines::{Line, Lines};
 pub use owned::{Exit, Owned, Signal};
 pub use program::Program;
 pub use tail::Tail;
+#[cfg(feature = "terminal")]
+pub use terminal::Pty;
 
 /// The variable that marks a program and all below it: its value is [`Program::marker`].
 pub const MARKER: &str = "CORTEX_OWNER";

@@ -18,6 +18,8 @@ use tokio::sync::watch;
 
 use super::owned::{Exit, Progress, Signal, Started};
 use super::program::{Fault, Program};
+#[cfg(feature = "terminal")]
+use super::terminal::Slave;
 
 pub(super) fn init() {}
 
@@ -93,6 +95,84 @@ pub(super) async fn start(
     Ok(Started { pid, stdin, stdout, stderr, control: Control(wanted), progress })
 }
 
+/// The same for a program on a terminal. What is in its first process group ends with it; a shell with jobs makes
+/// more of them, and those hear the terminal hang up. On Windows the terminal ends what is on it.
+#[cfg(feature = "terminal")]
+#[expect(clippy::unused_async, reason = "on Linux it waits for the owner")]
+pub(super) async fn start_on_terminal(
+    program: &Program,
+    env: &BTreeMap<OsString, OsString>,
+    slave: Slave,
+) -> Result<Started, Fault> {
+    let mut child = slave.spawn(program, env)?;
+    drop(slave);
+    let pid = child.process_id().unwrap_or(0);
+    let mut killer = child.clone_killer();
+    let (tell, progress) = watch::channel(Progress::default());
+    let (wanted, mut wants) = watch::channel(Wanted::default());
+    let (ended, exit) = tokio::sync::oneshot::channel();
+    // The library waits in the way of files. The thread ends with the program.
+    std::thread::Builder::new()
+        .name("terminal-exit".to_owned())
+        .spawn(move || ended.send(child.wait().ok()))
+        .map_err(|error| Fault::Machinery("nobody can wait for it".to_owned(), error))?;
+    #[expect(clippy::disallowed_methods, reason = "it watches one program and ends with it")]
+    tokio::spawn(async move {
+        let mut exit = exit;
+        let mut done = Wanted::default();
+        let status = loop {
+            tokio::select! {
+                biased;
+                status = &mut exit => break status.ok().flatten(),
+                changed = wants.changed() => {
+                    let wanted = *wants.borrow_and_update();
+                    if changed.is_err() || wanted.end {
+                        kill_leader(pid, killer.as_mut());
+                        break exit.await.ok().flatten();
+                    }
+                    ask_leader(pid, done, wanted);
+                    done = wanted;
+                }
+            }
+        };
+        // What is left of its group.
+        kill_leader(pid, killer.as_mut());
+        let code = status.and_then(|status| i32::try_from(status.exit_code()).ok());
+        tell.send_modify(|progress| {
+            progress.exit = Some(Exit { code, signal: None });
+            progress.gone = true;
+        });
+    });
+    let control = Control(wanted);
+    Ok(Started { pid, stdin: None, stdout: None, stderr: None, control, progress })
+}
+
+/// An error means that nothing of it lives.
+#[cfg(all(feature = "terminal", unix))]
+fn kill_leader(pid: u32, _: &mut (dyn portable_pty::ChildKiller + Send + Sync)) {
+    use rustix::process::{Pid, Signal, kill_process_group};
+
+    if let Some(group) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        kill_process_group(group, Signal::KILL).ok();
+    }
+}
+
+#[cfg(all(feature = "terminal", not(unix)))]
+fn kill_leader(_: u32, killer: &mut (dyn portable_pty::ChildKiller + Send + Sync)) {
+    killer.kill().ok();
+}
+
+#[cfg(all(feature = "terminal", unix))]
+fn ask_leader(pid: u32, done: Wanted, wanted: Wanted) {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    if let Some(pid) = pid {
+        signal(pid, done, wanted);
+    }
+}
+
+#[cfg(all(feature = "terminal", not(unix)))]
+fn ask_leader(_: u32, _: Wanted, _: Wanted) {}
+
 /// The group or job, ended when it is dropped: with the runtime that watches it.
 struct Tree(Box<dyn ChildWrapper>);
 
@@ -141,10 +221,16 @@ async fn follow(
 /// Asks the program politely. It is not reaped yet, so its pid is its own.
 #[cfg(unix)]
 fn ask(tree: &Tree, done: Wanted, wanted: Wanted) {
-    use rustix::process::{Pid, Signal, kill_process};
+    let pid = tree.0.id().and_then(|pid| i32::try_from(pid).ok());
+    if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+        signal(pid, done, wanted);
+    }
+}
 
-    let pid = tree.0.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-    let Some(pid) = pid else { return };
+#[cfg(unix)]
+fn signal(pid: rustix::process::Pid, done: Wanted, wanted: Wanted) {
+    use rustix::process::{Signal, kill_process};
+
     for (before, now, signal) in [
         (done.interrupts, wanted.interrupts, Signal::INT),
         (done.terminates, wanted.terminates, Signal::TERM),

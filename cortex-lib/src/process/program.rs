@@ -8,7 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::owned::{Owned, Started};
+#[cfg(feature = "terminal")]
+use super::terminal::{self, Pty};
 use super::{MARKER, TREE, platform};
+#[cfg(feature = "terminal")]
+use crate::domain::terminal::TerminalSize;
 use crate::error::{Code, Error, Result};
 
 /// Variables of Cortex itself. What this process was given, such as its own credential or the marker of a
@@ -82,26 +86,40 @@ impl Program {
     ///
     /// `runtime.not_installed` when the program is not there, `project.invalid_root` when its folder is not,
     /// `runtime.start_failed` when it may not be run or something else failed. Each names program and folder.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a program inherits what is not Cortex's own; a busy file tells nobody when it is free"
-    )]
     pub async fn spawn(&self) -> Result<Owned> {
-        let mut env = self.environment(std::env::vars_os());
-        env.insert(TREE.into(), self.tree().into());
-        let mut retries = 0;
-        loop {
-            match platform::start(self, &env).await {
-                Ok(started) => return Ok(self.owned(started)),
-                Err(Fault::Program(error))
-                    if error.kind() == io::ErrorKind::ExecutableFileBusy
-                        && retries < BUSY_RETRIES =>
-                {
-                    retries += 1;
-                    tokio::time::sleep(BUSY_PAUSE).await;
-                }
-                Err(fault) => return Err(self.error(fault)),
+        let env = self.whole_environment();
+        let started = when_not_busy(|| platform::start(self, &env)).await;
+        started.map(|started| self.owned(started)).map_err(|fault| self.error(fault))
+    }
+
+    /// Starts it on a pseudo-terminal of its own: its input, output and errors are that terminal, it leads a session
+    /// whose controlling terminal that is, and it hears of each new size. Call it inside a tokio runtime with IO
+    /// and time.
+    ///
+    /// It is told that the terminal understands what xterm does, in all colours; what the environment of this process
+    /// says of another terminal is not handed on.
+    ///
+    /// # Errors
+    ///
+    /// As [`spawn`](Self::spawn).
+    #[cfg(feature = "terminal")]
+    pub async fn spawn_on_terminal(&self, size: TerminalSize) -> Result<(Owned, Pty)> {
+        let mut env = self.whole_environment();
+        for name in terminal::FOREIGN {
+            if !self.env.contains_key(OsStr::new(name)) {
+                env.remove(OsStr::new(name));
             }
+        }
+        for (name, value) in terminal::OWN {
+            env.entry(name.into()).or_insert_with(|| value.into());
+        }
+        let started = when_not_busy(|| async {
+            let (pty, slave) = terminal::open(size)?;
+            Ok((platform::start_on_terminal(self, &env, slave).await?, pty))
+        });
+        match started.await {
+            Ok((started, pty)) => Ok((self.owned(started), pty)),
+            Err(fault) => Err(self.error(fault)),
         }
     }
 
@@ -115,7 +133,15 @@ impl Program {
         Owned::new(started)
     }
 
-    /// The whole environment that it gets.
+    /// The whole environment that it gets, with a name for its tree.
+    #[expect(clippy::disallowed_methods, reason = "a program inherits what is not Cortex's own")]
+    fn whole_environment(&self) -> BTreeMap<OsString, OsString> {
+        let mut env = self.environment(std::env::vars_os());
+        env.insert(TREE.into(), self.tree().into());
+        env
+    }
+
+    /// What it gets of the environment of this process, and what is set for it.
     fn environment(
         &self,
         inherited: impl Iterator<Item = (OsString, OsString)>,
@@ -179,6 +205,22 @@ impl Program {
             path.components().count() > 1 && self.cwd.join(path).is_file()
         })
     }
+}
+
+/// Starts something, again for a moment while its file is busy.
+#[expect(clippy::disallowed_methods, reason = "a busy file tells nobody when it is free")]
+async fn when_not_busy<T, F: Future<Output = Result<T, Fault>>>(
+    start: impl Fn() -> F,
+) -> Result<T, Fault> {
+    for _ in 0..BUSY_RETRIES {
+        match start().await {
+            Err(Fault::Program(error)) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
+                tokio::time::sleep(BUSY_PAUSE).await;
+            }
+            done => return done,
+        }
+    }
+    start().await
 }
 
 /// Whether a variable is one of Cortex's own.

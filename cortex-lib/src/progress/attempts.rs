@@ -136,6 +136,7 @@ impl WriteTx<'_> {
         let task = self.task(&before.task_id)?;
         let held_agent = before.state.holds_agent();
         let took_messages = takes_messages(before.state);
+        let could_act = before.state.may_act();
         let (attempt, changed) = self.step_attempt(before, &task.project_id, input, |attempt| {
             note(attempt, input, report);
         })?;
@@ -144,6 +145,9 @@ impl WriteTx<'_> {
         }
         if took_messages && !takes_messages(attempt.state) {
             self.expire_messages_to_attempt(&attempt)?;
+        }
+        if could_act && !attempt.state.may_act() {
+            self.end_approvals_of_turn(&attempt.turn_id)?;
         }
         if held_agent && !attempt.state.holds_agent() {
             self.tell_attempt_turn_over(&attempt, input, report)?;
@@ -183,7 +187,9 @@ impl WriteTx<'_> {
             // the task ends the agent too.
             AttemptState::Killing(reason) => {
                 let input = match reason {
-                    EndReason::TimedOut | EndReason::Stalled => AgentInput::Recycle,
+                    EndReason::TimedOut | EndReason::Stalled | EndReason::ApprovalTimedOut => {
+                        AgentInput::Recycle
+                    }
                     EndReason::TaskCancelled
                     | EndReason::ObjectivePaused
                     | EndReason::AgentStopped
@@ -255,9 +261,10 @@ impl WriteTx<'_> {
         input: AttemptInput,
         report: &AttemptReport,
     ) -> Result<()> {
+        let said = attempt.failure.as_ref().map(|failure| failure.message.clone());
         let failed = TurnFailed {
             cause: attempt.cause().unwrap_or("interrupted"),
-            message: report.message.clone().unwrap_or_else(|| "it was ended".to_owned()),
+            message: said.unwrap_or_else(|| "it was ended".to_owned()),
         };
         let end = match (input, &report.text) {
             (AttemptInput::TurnSucceeded(_), Some(text)) => Ok((text.as_str(), report.usage)),
@@ -298,7 +305,8 @@ fn note(attempt: &mut Attempt, input: AttemptInput, report: &AttemptReport) {
         let kept = head_and_tail(text, RESULT_BYTES_MAX);
         attempt.result = Some(AttemptResult { text: kept.text, truncated: kept.truncated });
     }
-    if let Some(message) = &report.message {
+    // The first reason is the real one: what was told to end says next that it was interrupted.
+    if let (None, Some(message)) = (&attempt.failure, &report.message) {
         attempt.failure =
             Some(AttemptFailure { message: reason(message), resets_at: report.resets_at });
     }

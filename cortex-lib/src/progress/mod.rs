@@ -5,6 +5,7 @@
 //! calls it (a tool, the engine, a start after a crash) makes no difference to what follows.
 
 mod agents;
+mod approvals;
 mod attempts;
 mod board;
 mod flow;
@@ -15,6 +16,8 @@ mod projects;
 mod proposals;
 mod reassignments;
 mod recovery;
+mod rules;
+mod steers;
 mod tasks;
 mod turns;
 mod workspaces;

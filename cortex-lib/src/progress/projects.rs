@@ -67,6 +67,7 @@ impl WriteTx<'_> {
             self.expire_messages_to_agent(&agent.id)?;
             self.remove_agent(agent)?;
         }
+        self.drop_rules_of_project(id)?;
         self.remove_project(&project)?;
         Ok(project)
     }

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::agents::TurnFailed;
 use crate::domain::Machine as _;
 use crate::domain::agent::{AgentInput, AgentStatus};
+use crate::domain::attempt::Cause;
 use crate::domain::event::EventKind;
 use crate::domain::text::{head_and_tail, reason};
 use crate::domain::turn::{TurnInput, TurnState};
@@ -22,13 +23,23 @@ impl WriteTx<'_> {
     ///
     /// `agent.not_found`, `agent.state_conflict`, `runtime.turn_in_progress`.
     pub fn begin_direct_turn(&mut self, agent_id: &AgentId, text: String) -> Result<DirectTurn> {
+        let id = TurnId::new(self.env().mint());
+        self.begin_turn(id, agent_id, text)
+    }
+
+    /// The same under an id that was given out before.
+    pub(super) fn begin_turn(
+        &mut self,
+        id: TurnId,
+        agent_id: &AgentId,
+        text: String,
+    ) -> Result<DirectTurn> {
         let before = self.agent(agent_id)?;
         if before.state.status() == AgentStatus::Ready && before.state.direct_turn().is_some() {
             let message = format!("agent {} runs a turn and takes no input meanwhile", before.name);
             return Err(Error::new(Code::RuntimeTurnInProgress, message)
                 .with("agent_id", agent_id.as_str()));
         }
-        let id = TurnId::new(self.env().mint());
         let agent =
             self.step_agent(agent_id, AgentInput::BeginTurn(id.clone()), &Why::Because("message"))?;
         let session_id = agent
@@ -80,18 +91,22 @@ impl WriteTx<'_> {
         // Who asks again does not give the turn more time.
         let asked = self
             .direct_turn(turn)?
-            .is_some_and(|turn| matches!(turn.state, TurnState::Interrupting | TurnState::Stalled));
+            .is_some_and(|turn| !turn.state.may_act() && !turn.state.is_final());
         if !asked {
-            self.step_direct_turn(turn, TurnInput::Interrupt, None)?;
-            let due = self.steady().after(RELEASE_GRACE);
-            self.set_timer(&Timer::TurnGrace(turn.clone()), due)?;
+            self.tell_turn_to_end(turn, TurnInput::Interrupt)?;
         }
         Ok(agent)
     }
 
     /// Tells a direct turn that said nothing for too long to end. Its agent has the usual time to let go of it.
     pub(crate) fn stall_direct_turn(&mut self, id: &TurnId) -> Result<()> {
-        if self.step_direct_turn(id, TurnInput::Stall, None)?.is_some() {
+        self.tell_turn_to_end(id, TurnInput::Stall)
+    }
+
+    /// Tells a direct turn to end: it may do nothing more, and its agent has some time to let go of it.
+    pub(super) fn tell_turn_to_end(&mut self, id: &TurnId, input: TurnInput) -> Result<()> {
+        if self.step_direct_turn(id, input, None)?.is_some() {
+            self.end_approvals_of_turn(id)?;
             let due = self.steady().after(RELEASE_GRACE);
             self.set_timer(&Timer::TurnGrace(id.clone()), due)?;
         }
@@ -99,10 +114,10 @@ impl WriteTx<'_> {
     }
 
     /// The patience with a direct turn that was told to end is over. What a person interrupted ends with its
-    /// agent; after a stall the agent comes back.
+    /// agent; after a stall, or when nobody answered it, the agent comes back.
     pub(crate) fn give_up_direct_turn(&mut self, id: &TurnId, settings: &Settings) -> Result<()> {
         match self.direct_turn(id)? {
-            Some(turn) if turn.state == TurnState::Stalled => {
+            Some(turn) if matches!(turn.state, TurnState::Stalled | TurnState::Unanswered) => {
                 self.recycle_agent(&turn.agent_id, settings)
             }
             Some(turn) if !turn.state.is_final() => {
@@ -116,6 +131,7 @@ impl WriteTx<'_> {
     pub(crate) fn end_direct_turns_for_shutdown(&mut self) -> Result<()> {
         for turn in self.live_direct_turns()? {
             self.step_direct_turn(&turn.id, TurnInput::Interrupt, None)?;
+            self.end_approvals_of_turn(&turn.id)?;
         }
         Ok(())
     }
@@ -128,6 +144,7 @@ impl WriteTx<'_> {
         cause: &'static str,
     ) -> Result<()> {
         if let Some(turn) = self.step_direct_turn(id, TurnInput::Ended, Some(&error.to_wire()))? {
+            self.end_approvals_of_turn(id)?;
             let failed = TurnFailed { cause, message: error.message().to_owned() };
             let agent_id = &turn.agent_id;
             self.tell_turn_over(&TurnOver {
@@ -141,6 +158,7 @@ impl WriteTx<'_> {
                 AgentInput::EndTurn(id.clone()),
                 &Why::Because("turn over"),
             )?;
+            self.follow_up_after(id)?;
         }
         Ok(())
     }
@@ -161,19 +179,29 @@ impl WriteTx<'_> {
         id: &TurnId,
         end: std::result::Result<(&str, Usage), &TurnFailed>,
     ) -> Result<()> {
-        let stalled = self.direct_turn(id)?.is_some_and(|turn| turn.state == TurnState::Stalled);
+        let told = self.direct_turn(id)?.map(|turn| turn.state);
         let Some(turn) = self.step_direct_turn(id, TurnInput::Ended, None)? else { return Ok(()) };
-        // Whatever is said now, this is why it was told to end.
-        let silent =
-            TurnFailed { cause: "stalled", message: "it said nothing for too long".to_owned() };
-        let end = end.map_err(|why| if stalled { &silent } else { why });
+        self.end_approvals_of_turn(id)?;
         if let Ok((_, usage)) = end {
             self.add_agent_usage(&turn.agent_id, usage)?;
         }
+        // Whatever is said now, this is why it was told to end.
+        let silent =
+            TurnFailed { cause: "stalled", message: "it said nothing for too long".to_owned() };
+        let unanswered = TurnFailed {
+            cause: Cause::ApprovalTimedOut.as_str(),
+            message: "nobody answered its tool request in time".to_owned(),
+        };
+        let end = match told {
+            Some(TurnState::Stalled) => end.map_err(|_| &silent),
+            Some(TurnState::Unanswered) => Err(&unanswered),
+            _ => end,
+        };
         let agent_id = &turn.agent_id;
         self.tell_turn_over(&TurnOver { agent_id, turn_id: id, execution_id: None, end })?;
-        self.step_agent(&turn.agent_id, AgentInput::EndTurn(id.clone()), &Why::Because("turn over"))
-            .map(drop)
+        let over = AgentInput::EndTurn(id.clone());
+        self.step_agent(&turn.agent_id, over, &Why::Because("turn over"))?;
+        self.follow_up_after(id)
     }
 
     /// Tells how a turn ended, to whoever polls the agent's events.

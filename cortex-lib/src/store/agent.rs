@@ -131,7 +131,6 @@ impl ReadTx<'_> {
     }
 
     /// The name of an agent, also of a removed one.
-    #[cfg(feature = "testing")]
     pub fn agent_name(&self, id: &AgentId) -> Result<Option<String>> {
         self.row("SELECT name FROM agent WHERE agent_id = ?1", [id], |row| row.get(0))
     }

@@ -185,7 +185,7 @@ impl Attempt {
             | AttemptState::Killing(reason)
             | AttemptState::Halting(reason) => match reason {
                 EndReason::TimedOut => AttemptStatus::TimedOut,
-                EndReason::Stalled => AttemptStatus::Failed,
+                EndReason::Stalled | EndReason::ApprovalTimedOut => AttemptStatus::Failed,
                 EndReason::TaskCancelled
                 | EndReason::ObjectivePaused
                 | EndReason::AgentStopped

@@ -16,6 +16,7 @@
 //! Reads use connections of their own and never wait for the writer.
 
 mod agent;
+mod approval;
 mod attempt;
 mod column;
 mod data_dir;
@@ -31,7 +32,9 @@ mod planner_session;
 mod project;
 mod proposal;
 mod reader;
+mod rule;
 mod session;
+mod steer;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -72,6 +75,9 @@ macro_rules! for_tests {
 for_tests!(
     self::agent::Agent,
     self::agent::Why,
+    self::approval::Approval,
+    self::approval::ApprovalFilter,
+    self::approval::Verdict,
     self::attempt::Attempt,
     self::attempt::AttemptFailure,
     self::attempt::Files,
@@ -85,6 +91,7 @@ for_tests!(
     self::planner_session::PlannerSession,
     self::project::Project,
     self::proposal::Proposal,
+    self::steer::Steer,
     self::task::HoldRow,
     self::task::Task,
     self::timer::Timer,

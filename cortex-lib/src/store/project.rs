@@ -26,11 +26,13 @@ pub struct Project {
     pub is_git: bool,
     /// What decides whether results hold.
     pub verification: Option<Verification>,
+    /// Whether what the folder brings for a runtime counts: its settings, hooks and servers.
+    pub trusted: bool,
     /// When it was registered.
     pub created_at: Timestamp,
 }
 
-const COLUMNS: &str = "project_id, name, root, is_git, verification, created_at";
+const COLUMNS: &str = "project_id, name, root, is_git, verification, trusted, created_at";
 
 fn from_row(row: &Row<'_>) -> rusqlite::Result<Project> {
     Ok(Project {
@@ -39,6 +41,7 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<Project> {
         root: PathBuf::from(row.get::<_, String>("root")?),
         is_git: row.get("is_git")?,
         verification: json_or_none(row, "verification")?,
+        trusted: row.get("trusted")?,
         created_at: row.get("created_at")?,
     })
 }
@@ -77,21 +80,22 @@ impl WriteTx<'_> {
         self.check_project_name(&project.name, None)?;
         self.check_project_root(&project.root)?;
         self.execute(
-            "INSERT INTO project (project_id, name, root, is_git, verification, created_at)
-                 VALUES (:id, :name, :root, :is_git, :verification, :created_at)",
+            "INSERT INTO project (project_id, name, root, is_git, verification, trusted, created_at)
+                 VALUES (:id, :name, :root, :is_git, :verification, :trusted, :created_at)",
             named_params! {
                 ":id": project.id,
                 ":name": project.name,
                 ":root": text_of(&project.root)?,
                 ":is_git": project.is_git,
                 ":verification": project.verification.as_ref().map(Json),
+                ":trusted": project.trusted,
                 ":created_at": project.created_at,
             },
         )?;
         self.tell_project(EventKind::ProjectCreated, project)
     }
 
-    /// Stores a project's changed name or verification.
+    /// Stores what a person changed about a project.
     ///
     /// # Errors
     ///
@@ -99,11 +103,12 @@ impl WriteTx<'_> {
     pub fn update_project(&mut self, project: &Project) -> Result<()> {
         self.check_project_name(&project.name, Some(&project.id))?;
         self.execute(
-            "UPDATE project SET name = :name, verification = :verification WHERE project_id = :id",
+            "UPDATE project SET name = :name, verification = :verification, trusted = :trusted WHERE project_id = :id",
             named_params! {
                 ":id": project.id,
                 ":name": project.name,
                 ":verification": project.verification.as_ref().map(Json),
+                ":trusted": project.trusted,
             },
         )?;
         self.tell_project(EventKind::ProjectUpdated, project)
@@ -147,7 +152,7 @@ impl WriteTx<'_> {
     }
 
     fn tell_project(&mut self, kind: EventKind, project: &Project) -> Result<()> {
-        let data = json!({ "name": project.name });
+        let data = json!({ "name": project.name, "trusted": project.trusted });
         self.emit(NewEvent { kind, project_id: Some(project.id.clone()), agent_id: None, data })
     }
 }

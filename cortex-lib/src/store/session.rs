@@ -5,7 +5,6 @@ use rusqlite::Row;
 use super::{ReadTx, WriteTx, sql};
 use crate::error::Result;
 use crate::ids::{AgentId, AttemptId, RuntimeId, SessionId};
-#[cfg(feature = "mcp")]
 use crate::secret::SecretHash;
 use crate::time::Timestamp;
 
@@ -94,10 +93,9 @@ impl WriteTx<'_> {
         self.execute(query, (id, agent_id, runtime_id, attempt, now))
     }
 
-    /// Keeps the hash of a session's credential.
-    #[cfg(all(test, feature = "mcp"))]
-    pub fn set_session_token(&mut self, id: &SessionId, hash: &SecretHash) -> Result<()> {
-        let query = "UPDATE session SET token_hash = ?2 WHERE session_id = ?1";
+    /// Keeps the hash of a session's credential. One that is over gets none.
+    pub(crate) fn set_session_token(&mut self, id: &SessionId, hash: &SecretHash) -> Result<()> {
+        let query = "UPDATE session SET token_hash = ?2 WHERE session_id = ?1 AND ended_at IS NULL";
         self.execute(query, (id, hash.as_bytes()))
     }
 

@@ -4,7 +4,7 @@ use rusqlite::Row;
 
 use super::{ReadTx, WriteTx, sql};
 use crate::error::Result;
-use crate::ids::{AttemptId, TurnId};
+use crate::ids::{ApprovalId, AttemptId, TurnId};
 use crate::time::Timestamp;
 
 /// What a timer is for.
@@ -16,6 +16,8 @@ pub enum Timer {
     AttemptGrace(AttemptId),
     /// The patience with an interrupted direct turn is over.
     TurnGrace(TurnId),
+    /// The patience with a person who was asked about a tool is over.
+    ApprovalDue(ApprovalId),
     /// The time to live of a message, or of an idempotency key, is over. One for all: it is set to the first.
     MessagesDue,
 }
@@ -26,6 +28,7 @@ impl Timer {
             Self::AttemptDeadline(id) => (id.as_str(), "attempt_deadline"),
             Self::AttemptGrace(id) => (id.as_str(), "attempt_grace"),
             Self::TurnGrace(id) => (id.as_str(), "turn_grace"),
+            Self::ApprovalDue(id) => (id.as_str(), "approval_due"),
             Self::MessagesDue => ("messages", "messages_due"),
         }
     }
@@ -36,6 +39,7 @@ impl Timer {
             "attempt_deadline" => Some(Self::AttemptDeadline(AttemptId::new(subject))),
             "attempt_grace" => Some(Self::AttemptGrace(AttemptId::new(subject))),
             "turn_grace" => Some(Self::TurnGrace(TurnId::new(subject))),
+            "approval_due" => Some(Self::ApprovalDue(ApprovalId::new(subject))),
             "messages_due" => Some(Self::MessagesDue),
             _ => None,
         })
@@ -73,6 +77,30 @@ impl WriteTx<'_> {
     pub fn clear_timer(&mut self, timer: &Timer) -> Result<()> {
         let query = "DELETE FROM timer WHERE subject = ?1 AND kind = ?2";
         self.execute(query, timer.columns())
+    }
+
+    /// Stops the time of an attempt: what is left of it is kept. Again: it has stopped already.
+    pub(crate) fn hold_attempt_clock(&mut self, id: &AttemptId) -> Result<()> {
+        let timer = Timer::AttemptDeadline(id.clone());
+        let query = "SELECT due_at FROM timer WHERE subject = ?1 AND kind = ?2";
+        let Some(due): Option<Timestamp> = self.row(query, timer.columns(), |row| row.get(0))?
+        else {
+            return Ok(());
+        };
+        let left = i64::try_from(due.since(self.steady()).as_millis()).unwrap_or(i64::MAX);
+        self.clear_timer(&timer)?;
+        self.execute("UPDATE attempt SET time_left = ?2 WHERE attempt_id = ?1", (id, left))
+    }
+
+    /// Lets the time of an attempt run on, if it was stopped.
+    pub(crate) fn release_attempt_clock(&mut self, id: &AttemptId) -> Result<()> {
+        let query = "SELECT time_left FROM attempt WHERE attempt_id = ?1";
+        let left: Option<i64> = self.row(query, [id], |row| row.get(0))?.flatten();
+        let Some(left) = left else { return Ok(()) };
+        let left = std::time::Duration::from_millis(u64::try_from(left).unwrap_or(0));
+        let due = self.steady().after(left);
+        self.execute("UPDATE attempt SET time_left = NULL WHERE attempt_id = ?1", [id])?;
+        self.set_timer(&Timer::AttemptDeadline(id.clone()), due)
     }
 
     /// Takes every timer of an attempt or a turn away.

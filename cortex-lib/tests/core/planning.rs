@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cortex_lib::api::operator::{CoreStatus, RemoveProject};
+use cortex_lib::api::operator::{CoreStatus, RemoveProject, UpdateProject};
 use cortex_lib::api::tool::{
     ListAgents, ListTasks, PlanObjective, ProposeObjective, StartAgent, StopAgent,
 };
@@ -116,8 +116,11 @@ async fn a_draft_is_taken_by_create_objective_as_it_is() {
 async fn the_planner_has_a_reading_session_in_the_root_without_a_credential() {
     let setup = planner(|_| answer(&plan()));
     let bench = setup.open().await;
+    let trusted = Some(true);
+    bench.call(UpdateProject { trusted, ..UpdateProject::new(bench.project.clone()) }).await;
     bench.call(draft(&bench)).await;
     let [spec] = &bench.world.openings()[..] else { panic!("one session") };
+    assert!(!spec.trusted, "what it reads runs nothing, whatever its project is to others");
     assert!(spec.read_only && spec.mcp.is_none() && spec.agent_id.is_none(), "{spec:?}");
     assert_eq!((&spec.cwd, &spec.resume, &spec.model), (&setup.root(), &None, &None));
     let [turn] = &bench.world.turns()[..] else { panic!("one turn") };

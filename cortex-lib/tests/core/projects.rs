@@ -1,10 +1,13 @@
 //! Where a project may be.
 
-use cortex_lib::api::operator::{AddProject, RemoveProject};
+use cortex_lib::api::operator::{AddProject, RemoveProject, UpdateProject};
+use cortex_lib::api::tool::{ListProjects, StartAgent, StopAgent};
+use cortex_lib::domain::event::EventKind;
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::error::Code;
 
 use crate::bench::{Setup, spec};
+use crate::isolation::{in_git, isolated};
 
 fn add(name: &str, root: std::path::PathBuf) -> AddProject {
     AddProject { name: name.to_owned(), root, verification: None }
@@ -70,4 +73,28 @@ async fn a_root_with_spaces_non_ascii_230_characters_or_a_link_to_it_is_the_same
         assert_eq!(bench.world.openings()[0].cwd, root);
         assert_eq!(bench.world.turns().len(), 1);
     }
+}
+
+/// What a repository brings along counts when a person says so, and for sessions that start later.
+#[tokio::test(start_paused = true)]
+async fn a_project_is_trusted_by_a_person_and_only_for_later_sessions() {
+    let bench = in_git().open().await;
+    let agent = bench.ready("a").await;
+    assert!(!bench.call(ListProjects {}).await.projects[0].trusted);
+    let trust = |trusted| UpdateProject { trusted, ..UpdateProject::new(bench.project.clone()) };
+    assert!(bench.call(trust(Some(true))).await.project.trusted);
+    let seq = bench.cortex.newest_event().unwrap();
+    assert!(bench.call(trust(Some(true))).await.project.trusted);
+    assert_eq!(bench.cortex.newest_event().unwrap(), seq, "the same again is no event");
+    let told =
+        bench.told_after(0).into_iter().rfind(|event| event.kind == EventKind::ProjectUpdated);
+    assert_eq!(told.unwrap().data, serde_json::json!({ "name": "p", "trusted": true }));
+
+    let id = bench.one_task(isolated("x", &[])).await;
+    bench.until_task(&id, TaskStatus::Blocked).await;
+    bench.call(StopAgent { agent_id: agent.clone() }).await;
+    bench.call(trust(Some(false))).await;
+    bench.call(StartAgent { agent_id: agent }).await;
+    let trusted: Vec<_> = bench.world.openings().iter().map(|spec| spec.trusted).collect();
+    assert_eq!(trusted, [false, true, false], "its own, that of the attempt, its own again");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cortex_lib::api::operator::PauseAgent;
 use cortex_lib::api::tool::{CancelTask, InterruptAgent, SendMessage, StopAgent};
 use cortex_lib::domain::agent::AgentStatus;
-use cortex_lib::domain::approval::{Decide, Rule};
+use cortex_lib::domain::approval::{Decide, Rule, Unmatched};
 use cortex_lib::domain::event::EventKind;
 use cortex_lib::domain::plan::TaskSpec;
 use cortex_lib::domain::task::TaskStatus;
@@ -299,7 +299,10 @@ async fn tool_requests_are_answered_by_the_rules() {
     };
     let setup = Setup::new()
         .runtime(move |runtime| runtime.turn(move |_| script.clone()))
-        .settings(|settings| settings.approvals.rules = vec![rule]);
+        .settings(|settings| {
+            settings.approvals.rules = vec![rule];
+            settings.approvals.default = Unmatched::Deny;
+        });
     let bench = setup.open().await;
     bench.ready("a").await;
     let id = bench.one_task(spec("x", &[])).await;

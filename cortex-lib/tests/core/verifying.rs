@@ -128,7 +128,8 @@ async fn a_verification_that_is_taken_away_applies_to_those_that_start_later() {
     let id = bench.one_task(spec("x", &[])).await;
     bench.until_task(&id, TaskStatus::Verifying).await;
     let project_id = bench.project.clone();
-    bench.call(UpdateProject { project_id, name: None, verification: Some(None) }).await;
+    let clear = UpdateProject { verification: Some(None), ..UpdateProject::new(project_id) };
+    bench.call(clear).await;
     bench.until_task(&id, TaskStatus::Completed).await;
     let id = bench.one_task(spec("y", &[])).await;
     bench.until_task(&id, TaskStatus::Blocked).await;

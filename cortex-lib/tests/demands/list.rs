@@ -102,7 +102,7 @@ pub(super) const SECTIONS: &[Section] = &[
             now(64, "A message to a READY agent starts a turn; the reply comes by events"),
             now(65, "A BUSY agent takes no message and no interrupt"),
             now(66, "`delivered` means accepted"),
-            later(67, "In terminal mode it is `runtime.unsupported_in_terminal_mode`", RUNTIMES),
+            now(67, "In terminal mode it is `runtime.unsupported_in_terminal_mode`"),
             now(68, "A turn that runs and takes no input: `runtime.turn_in_progress`"),
             now(69, "An interrupt ends the turn with cause `interrupted`; the session lives"),
             now(70, "`interrupted` is true also when no turn ran"),
@@ -268,11 +268,11 @@ pub(super) const SECTIONS: &[Section] = &[
     Section {
         title: "Orchestrators and access",
         demands: &[
-            later(230, "An orchestrator has no tool on the project", RUNTIMES),
-            later(231, "Its credential is in `CORTEX_MCP_TOKEN`", RUNTIMES),
+            now(230, "An orchestrator has no tool on the project"),
+            now(231, "Its credential is in `CORTEX_MCP_TOKEN`"),
             now(232, "Everything outside its table is `permission.denied`"),
             later(233, "Other tool requests are denied at once, by role", RUNTIMES),
-            later(234, "Its runtime needs `orchestrator_role`; it is structured", RUNTIMES),
+            now(234, "Its runtime needs `orchestrator_role`; it is structured"),
             now(235, "Its start is refused rather than run as a worker"),
             now(236, "It is never given a task"),
             now(237, "A worker's session may create workers in its project and decides nothing"),

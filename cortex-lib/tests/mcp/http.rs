@@ -53,7 +53,8 @@ impl Request {
         self
     }
 
-    fn bytes(&self) -> Vec<u8> {
+    /// What goes over the wire.
+    pub fn bytes(&self) -> Vec<u8> {
         let fields = self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
         let head = format!("{}\r\n{}\r\n", self.line, fields.collect::<String>());
         [head.as_bytes(), &self.body].concat()

@@ -5,6 +5,7 @@ mod http;
 mod protocol;
 mod refusals;
 mod serving;
+mod sessions;
 
 use cortex_lib::Cortex;
 use cortex_lib::mcp::{self, McpOptions, McpServer, UserToken};

@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 #![expect(clippy::disallowed_methods, reason = "a test looks at processes from outside")]
 
+pub mod terminal;
+
 use std::collections::BTreeSet;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -148,6 +148,7 @@ pub(crate) fn quota_headers(quota: &Quota) -> Vec<(&'static str, String)> {
     vec![
         ("anthropic-ratelimit-unified-status", status.to_owned()),
         ("anthropic-ratelimit-unified-reset", quota.resets_at.to_string()),
+        ("anthropic-ratelimit-unified-representative-claim", "five_hour".to_owned()),
     ]
 }
 
@@ -175,7 +176,7 @@ const PIECES: usize = 64;
 /// A piece is at least so long, about what the real API sends.
 const PIECE_CHARS: usize = 16;
 
-fn pieces(text: &str, delta: impl Fn(&str) -> Value) -> Vec<Value> {
+pub(crate) fn pieces(text: &str, delta: impl Fn(&str) -> Value) -> Vec<Value> {
     let chars: Vec<char> = text.chars().collect();
     let size = (chars.len() / PIECES).max(PIECE_CHARS);
     chars.chunks(size).map(|piece| delta(&piece.iter().collect::<String>())).collect()
@@ -236,7 +237,7 @@ fn conversation(body: &Value) -> Option<String> {
 
 const REMINDER: (&str, &str) = ("<system-reminder>", "</system-reminder>");
 
-fn without_reminders(text: &str) -> String {
+pub(crate) fn without_reminders(text: &str) -> String {
     let mut kept = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once(REMINDER.0) {
@@ -247,7 +248,7 @@ fn without_reminders(text: &str) -> String {
     kept.trim().to_owned()
 }
 
-fn texts_of(content: Option<&Value>) -> Vec<String> {
+pub(crate) fn texts_of(content: Option<&Value>) -> Vec<String> {
     match content {
         Some(Value::String(text)) => vec![text.clone()],
         other => list(other)
@@ -258,15 +259,15 @@ fn texts_of(content: Option<&Value>) -> Vec<String> {
     }
 }
 
-fn list(value: Option<&Value>) -> &[Value] {
+pub(crate) fn list(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-fn role(message: &Value) -> &str {
+pub(crate) fn role(message: &Value) -> &str {
     message.get("role").and_then(Value::as_str).unwrap_or_default()
 }
 
-fn word(value: &Value, name: &str) -> String {
+pub(crate) fn word(value: &Value, name: &str) -> String {
     value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::server::ScriptedServer;
@@ -26,15 +27,28 @@ const API_KEY: &str = "sk-ant-api03-scripted-key-that-opens-nothing";
 /// The variable with the key that Codex is given, and the key; it opens nothing.
 const CODEX_KEY: (&str, &str) = ("CODEX_SCRIPTED_KEY", "sk-scripted-codex-key-that-opens-nothing");
 
+/// The model that [`CliHome::configure_opencode`] sets, by OpenCode's name.
+pub const OPENCODE_MODEL: &str = "scripted/small-talk";
+
 /// Variables that would tie a CLI to the session, account or proxy of whoever runs the tests.
-const FOREIGN: [&str; 7] =
-    ["CLAUDE", "ANTHROPIC_", "AI_AGENT", "IS_SANDBOX", "CORTEX_", "CODEX_", "OPENAI_"];
+const FOREIGN: [&str; 8] =
+    ["CLAUDE", "ANTHROPIC_", "AI_AGENT", "IS_SANDBOX", "CORTEX_", "CODEX_", "OPENAI_", "OPENCODE"];
 
 impl CliHome {
     /// Makes the folders: a home, a folder for temporary files and an empty project.
     pub fn new(server: &ScriptedServer) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("cortex-cli-").tempdir()?;
-        let home = Self { folder, url: server.url() };
+        Self::inside(server, &std::env::temp_dir())
+    }
+
+    /// Makes them inside this folder.
+    pub fn inside(server: &ScriptedServer, folder: &Path) -> io::Result<Self> {
+        Self::at(&server.url(), folder)
+    }
+
+    /// Makes them inside this folder, for a server of another process.
+    pub fn at(url: &str, folder: &Path) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("cortex-cli-").tempdir_in(folder)?;
+        let home = Self { folder, url: url.to_owned() };
         for folder in [home.config(), home.codex_home(), home.project(), home.temporary()] {
             fs_err::create_dir_all(folder)?;
         }
@@ -84,6 +98,41 @@ stream_max_retries = 0
         )
     }
 
+    /// OpenCode's own configuration, with the scripted server as its only provider: what a person would have there.
+    ///
+    /// A test may write it anew.
+    pub fn opencode_config(&self) -> PathBuf {
+        self.home().join(".config/opencode/opencode.json")
+    }
+
+    /// Writes [`opencode_config`](Self::opencode_config). The model is [`OPENCODE_MODEL`].
+    pub fn configure_opencode(&self) -> io::Result<()> {
+        let options = json!({"baseURL": format!("{}/v1", self.url), "apiKey": API_KEY});
+        let limit = json!({"context": 200_000, "output": 4_000});
+        let model = json!({
+            "tool_call": true,
+            "reasoning": true,
+            "limit": limit,
+            "cost": {"input": 1, "output": 2, "cache_read": 0.1},
+        });
+        let provider = json!({
+            "npm": "@ai-sdk/openai-compatible",
+            "options": options,
+            "models": {"small-talk": model, "other": model},
+        });
+        let config = json!({
+            "enabled_providers": ["scripted"],
+            "model": OPENCODE_MODEL,
+            "small_model": OPENCODE_MODEL,
+            "provider": {"scripted": provider},
+        });
+        let file = self.opencode_config();
+        if let Some(folder) = file.parent() {
+            fs_err::create_dir_all(folder)?;
+        }
+        fs_err::write(file, config.to_string())
+    }
+
     fn temporary(&self) -> PathBuf {
         self.folder.path().join("tmp")
     }
@@ -101,6 +150,14 @@ stream_max_retries = 0
             ("NO_PROXY", "127.0.0.1,localhost".into()),
             ("no_proxy", "127.0.0.1,localhost".into()),
         ];
+        for (name, folder) in [
+            ("XDG_CONFIG_HOME", ".config"),
+            ("XDG_DATA_HOME", ".local/share"),
+            ("XDG_STATE_HOME", ".local/state"),
+            ("XDG_CACHE_HOME", ".cache"),
+        ] {
+            vars.push((name, self.home().join(folder).into_os_string()));
+        }
         for name in ["TMPDIR", "TEMP", "TMP"] {
             vars.push((name, self.temporary().into_os_string()));
         }
@@ -112,6 +169,9 @@ stream_max_retries = 0
             "DISABLE_AUTOUPDATER",
             "DISABLE_ERROR_REPORTING",
             "DISABLE_TELEMETRY",
+            "OPENCODE_DISABLE_AUTOUPDATE",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD",
+            "OPENCODE_DISABLE_MODELS_FETCH",
         ] {
             vars.push((name, "1".into()));
         }

@@ -173,7 +173,8 @@ fn one_piece(api: Api, request: &Request, answer: &Answer, number: usize) -> Vec
 }
 
 fn sse(kind: &str, data: &str) -> Step {
-    Step::Send(format!("event: {kind}\ndata: {data}\n\n").into())
+    let name = if kind.is_empty() { String::new() } else { format!("event: {kind}\n") };
+    Step::Send(format!("{name}data: {data}\n\n").into())
 }
 
 fn streamed(steps: Vec<Step>, pace: Pace, mark: Mark, kind: &'static str) -> Response<Body> {

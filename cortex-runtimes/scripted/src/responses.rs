@@ -293,12 +293,13 @@ fn offered(request: &Request, name: &str) -> Offered {
 fn usage(usage: Usage) -> Value {
     let input =
         usage.input_tokens + usage.cache_read_input_tokens + usage.cache_creation_input_tokens;
+    let output = usage.output_tokens + usage.reasoning_tokens;
     json!({
         "input_tokens": input,
         "input_tokens_details": {"cached_tokens": usage.cache_read_input_tokens},
-        "output_tokens": usage.output_tokens,
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": input + usage.output_tokens,
+        "output_tokens": output,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": input + output,
     })
 }
 

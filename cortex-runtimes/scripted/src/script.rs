@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ use serde_json::Value;
 ///
 /// A request that no rule fits gets HTTP 400 with its last user text, which no CLI tries again, so
 /// that a gap in a script shows at once.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Script {
     /// The rules, most particular first.
@@ -21,7 +22,7 @@ pub struct Script {
 }
 
 /// One condition and what is said when it holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// When the rule fits.
@@ -31,7 +32,7 @@ pub struct Rule {
 }
 
 /// What a request must be like; everything given must hold.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "snake_case")]
 pub struct When {
     /// The last user text since the model last spoke contains this; the CLI's reminders do not
@@ -41,6 +42,12 @@ pub struct When {
     /// A tool result since the model last spoke contains this; empty text fits any result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_result: Option<String>,
+    /// Of all that the rules of this script name here, the user said this last; texts that no rule names do not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub during: Option<String>,
+    /// So many tool results came since the user said what `during` names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub results: Option<usize>,
     /// Any text of the conversation, the system text included, contains this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub any_text: Option<String>,
@@ -58,7 +65,7 @@ pub struct When {
 }
 
 /// How often a rule fits within one conversation, counted over requests that fit it otherwise.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Times {
     /// Always.
@@ -71,19 +78,19 @@ pub enum Times {
 }
 
 /// A word found in the conversation, for `{{name}}` in the answer's texts and tool inputs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Take {
     /// The name used in the answer.
     pub name: String,
-    /// The text right before the word; its last place in the newest text counts.
+    /// The text right before the word; its last place in the newest text counts, the system text last of all.
     pub after: String,
     /// The text right after it.
     pub until: String,
 }
 
 /// What the model says, how fast, and what goes wrong on the way.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Answer {
     /// The content, in order.
@@ -104,7 +111,7 @@ pub struct Answer {
 }
 
 /// How much of an account's quota is used, as the API tells in headers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Quota {
     /// How much is used; 100 is all.
@@ -116,7 +123,7 @@ pub struct Quota {
 }
 
 /// One piece of content.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Block {
     /// Text for the reader.
@@ -125,7 +132,7 @@ pub enum Block {
     Thinking(String),
     /// A call of a tool.
     Tool {
-        /// The tool's name.
+        /// The tool's name. One that begins with `*` stands for the tool offered whose name ends so.
         name: String,
         /// Its arguments.
         input: Value,
@@ -133,7 +140,7 @@ pub enum Block {
 }
 
 /// Token figures, as the API reports them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Usage {
     /// Tokens read.
@@ -144,6 +151,8 @@ pub struct Usage {
     pub cache_creation_input_tokens: u64,
     /// Tokens read from the cache.
     pub cache_read_input_tokens: u64,
+    /// Tokens of thinking, beside those written; for the APIs that tell them apart.
+    pub reasoning_tokens: u64,
 }
 
 impl Default for Usage {
@@ -153,12 +162,13 @@ impl Default for Usage {
             output_tokens: 7,
             cache_creation_input_tokens: 0,
             cache_read_input_tokens: 0,
+            reasoning_tokens: 0,
         }
     }
 }
 
 /// How fast an answer comes, in milliseconds; at once by default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pace {
     /// Before the HTTP headers.
@@ -168,7 +178,7 @@ pub struct Pace {
 }
 
 /// What goes wrong with an answer. `after` counts the events of the stream that still come.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fault {
     /// An HTTP error instead of an answer.
@@ -262,6 +272,12 @@ impl When {
     #[must_use]
     pub fn tool_result(text: impl Into<String>) -> Self {
         Self { tool_result: Some(text.into()), ..Self::default() }
+    }
+
+    /// Fits from when the user said `text` until the next such text, once so many tool results came since.
+    #[must_use]
+    pub fn during(text: impl Into<String>, results: usize) -> Self {
+        Self { during: Some(text.into()), results: Some(results), ..Self::default() }
     }
 
     /// Also asks that some text of the conversation contains `text`.

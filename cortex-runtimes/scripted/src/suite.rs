@@ -1,22 +1,33 @@
 //! A small main function for tests that need one of their own, with the arguments and the output of
 //! the usual harness, so that `cargo test NAME` and test runners work alike.
 
+use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// One test.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub struct Case {
-    name: &'static str,
-    run: fn() -> Pin<Box<dyn Future<Output = ()> + Send>>,
+    name: String,
+    run: Arc<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>,
+}
+
+impl fmt::Debug for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Case").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl Case {
     /// A test with its name; [`cases!`](crate::cases) writes this.
-    pub fn new(name: &'static str, run: fn() -> Pin<Box<dyn Future<Output = ()> + Send>>) -> Self {
-        Self { name, run }
+    pub fn new(
+        name: impl Into<String>,
+        run: impl Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync + 'static,
+    ) -> Self {
+        Self { name: name.into(), run: Arc::new(run) }
     }
 }
 
@@ -38,7 +49,7 @@ pub fn run(cases: &[Case]) -> ExitCode {
 }
 
 fn report(cases: &[Case], wish: &Wish, out: &mut impl io::Write) -> io::Result<ExitCode> {
-    let chosen: Vec<&Case> = cases.iter().filter(|case| wish.chooses(case.name)).collect();
+    let chosen: Vec<&Case> = cases.iter().filter(|case| wish.chooses(&case.name)).collect();
     if wish.list {
         for case in chosen {
             writeln!(out, "{}: test", case.name)?;
@@ -55,7 +66,7 @@ fn report(cases: &[Case], wish: &Wish, out: &mut impl io::Write) -> io::Result<E
             Ok(()) => writeln!(out, "ok")?,
             Err(why) => {
                 writeln!(out, "FAILED ({why})")?;
-                failed.push(case.name);
+                failed.push(case.name.as_str());
             }
         }
     }

@@ -65,6 +65,28 @@ const READING_TOOLS: [&str; 3] = ["Glob", "Grep", "Read"];
 const WITHHELD_TOOLS: &str =
     "CronCreate,CronDelete,CronList,ScheduleWakeup,Monitor,Workflow,EnterWorktree,ExitWorktree";
 
+/// What asks in a trusted project whatever its settings, hooks and skills allow: rules that ask win over all of
+/// them. Other tools ask unless a rule allows them, and such a rule is refused at the start.
+const ASKED_TOOLS: [&str; 8] =
+    ["Bash", "PowerShell", "Edit", "Write", "NotebookEdit", "WebFetch", "WebSearch", "Skill"];
+
+/// The variables that hold credentials. What an agent runs in its shell does not get them.
+const SECRETS: [&str; 10] = [
+    "CORTEX_MCP_TOKEN",
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_CUSTOM_HEADERS",
+    "ANTHROPIC_FOUNDRY_API_KEY",
+    "ANTHROPIC_FOUNDRY_AUTH_TOKEN",
+    "ANTHROPIC_AWS_API_KEY",
+    "AWS_BEARER_TOKEN_BEDROCK",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_CLIENT_KEY_PASSPHRASE",
+];
+
+/// Names a script that the CLI runs in the shell of every command before it.
+pub(super) const SHELL_FILE: &str = "CLAUDE_ENV_FILE";
+
 /// What the CLI is told by variables, unless the configuration says otherwise.
 const VARIABLES: [(&str, &str); 3] = [
     ("CLAUDE_CODE_MAX_RETRIES", API_RETRIES),
@@ -85,11 +107,21 @@ pub(super) fn offered(spec: &SessionSpec) -> Option<BTreeSet<String>> {
     Some(tools.iter().copied().chain(of_cortex).map(str::to_owned).collect())
 }
 
+/// Whether what the folder brings counts. A confined session is never widened by it.
+fn is_trusting(spec: &SessionSpec) -> bool {
+    spec.trusted && spec.role == Role::Worker && !spec.read_only
+}
+
+/// The tools that ask whatever the settings of the folder allow.
+pub(super) fn asked(spec: &SessionSpec) -> &'static [&'static str] {
+    if is_trusting(spec) { &ASKED_TOOLS } else { &[] }
+}
+
 /// The program of a session. `native` is the name of the conversation: a new one, or the one to resume.
 ///
 /// # Errors
 ///
-/// `runtime.start_failed` when the configuration for the endpoint cannot be written.
+/// `runtime.start_failed` when the files of the session cannot be written.
 pub(super) fn program(
     executable: &Path,
     config: &ClaudeCodeConfig,
@@ -97,6 +129,7 @@ pub(super) fn program(
     native: &str,
 ) -> Result<Program> {
     let mcp = spec.mcp.as_ref().map(|mcp| mcp_config(mcp, &spec.scratch)).transpose()?;
+    let shell = shell_file(config, &spec.scratch)?;
     let argv = [executable.as_os_str().to_owned()]
         .into_iter()
         .chain(arguments(config, spec, native))
@@ -108,7 +141,9 @@ pub(super) fn program(
     for (name, value) in VARIABLES {
         program = program.env(name, value);
     }
-    program = environment(program, config).env("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1");
+    program = environment(program, config)
+        .env("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1")
+        .env(SHELL_FILE, shell);
     if let Some(mcp) = &spec.mcp {
         let past_proxy = past_proxy(config);
         program = program
@@ -121,7 +156,7 @@ pub(super) fn program(
 
 /// The hosts that are reached without a proxy, with this machine among them: else the CLI sends the credential of the
 /// session to the proxy.
-fn past_proxy(config: &ClaudeCodeConfig) -> String {
+pub(super) fn past_proxy(config: &ClaudeCodeConfig) -> String {
     let hosts = ["NO_PROXY", "no_proxy"].into_iter().find_map(|name| setting(config, name));
     match hosts.as_deref().map(str::trim) {
         None | Some("") => LOCAL_HOSTS.to_owned(),
@@ -132,7 +167,7 @@ fn past_proxy(config: &ClaudeCodeConfig) -> String {
 const LOCAL_HOSTS: &str = "127.0.0.1,localhost";
 
 /// A variable as the CLI will see it: configured or inherited.
-fn setting(config: &ClaudeCodeConfig, name: &str) -> Option<String> {
+pub(super) fn setting(config: &ClaudeCodeConfig, name: &str) -> Option<String> {
     config.env.get(name).cloned().or_else(|| {
         let (_, value) = inherited().find(|(inherited, _)| inherited == name)?;
         value.into_string().ok()
@@ -153,16 +188,13 @@ fn arguments(config: &ClaudeCodeConfig, spec: &SessionSpec, native: &str) -> Vec
         "stdio",
         "--permission-mode",
         "default",
-        // A repository brings hooks and MCP servers, which would run without a question (-p knows no trust dialog).
-        "--setting-sources",
-        "",
-        "--strict-mcp-config",
         "--disallowedTools",
         WITHHELD_TOOLS,
-        "--model",
     ]
     .map(OsString::from)
     .into();
+    argv.extend(sources(spec));
+    argv.push("--model".into());
     argv.push(model(config, spec).into());
     let session = if spec.resume.is_some() { "--resume" } else { "--session-id" };
     argv.extend([session.into(), native.into()]);
@@ -180,9 +212,19 @@ fn arguments(config: &ClaudeCodeConfig, spec: &SessionSpec, native: &str) -> Vec
     argv
 }
 
+/// Which settings count. A repository brings hooks and MCP servers, which run without a question (-p knows no trust
+/// dialog): they load only where a person trusts it. Settings of the person never do: those are for work without Cortex.
+fn sources(spec: &SessionSpec) -> Vec<OsString> {
+    if !is_trusting(spec) {
+        return ["--setting-sources", "", "--strict-mcp-config"].map(OsString::from).into();
+    }
+    let ask = json!({"permissions": {"ask": ASKED_TOOLS}}).to_string();
+    ["--setting-sources", "project,local", "--settings", &ask].map(OsString::from).into()
+}
+
 /// The model is always named: a resumed session without one falls back to a smaller context window. `default` is
 /// what the account gets by itself.
-fn model(config: &ClaudeCodeConfig, spec: &SessionSpec) -> String {
+pub(super) fn model(config: &ClaudeCodeConfig, spec: &SessionSpec) -> String {
     let named = |model: &String| !model.trim().is_empty();
     spec.model
         .clone()
@@ -223,7 +265,7 @@ fn is_foreign(name: &OsStr) -> bool {
 }
 
 /// Writes the configuration of the endpoint. It names the variable with the credential, not the credential.
-fn mcp_config(mcp: &McpAccess, scratch: &Path) -> Result<PathBuf> {
+pub(super) fn mcp_config(mcp: &McpAccess, scratch: &Path) -> Result<PathBuf> {
     let file = scratch.join("mcp.json");
     let config = json!({"mcpServers": {MCP_SERVER: {
         "type": "http",
@@ -233,17 +275,29 @@ fn mcp_config(mcp: &McpAccess, scratch: &Path) -> Result<PathBuf> {
         // Else the CLI may hide the tools behind a search, and starts the first turn without them.
         "alwaysLoad": true,
     }}});
-    write_private(&file, &config.to_string()).map_err(|error| {
-        Error::new(
-            Code::RuntimeStartFailed,
-            format!("the MCP configuration was not written: {error}"),
-        )
+    written(file, &config.to_string())
+}
+
+/// Writes what runs in the shell of every command: the credentials are taken out of its environment, and what the
+/// configuration wants to be run there goes on.
+pub(super) fn shell_file(config: &ClaudeCodeConfig, scratch: &Path) -> Result<PathBuf> {
+    let mut text = format!("unset {}\n", SECRETS.join(" "));
+    if let Some(wanted) = config.env.get(SHELL_FILE) {
+        text = format!("{text}. '{}'\n", wanted.replace('\'', r"'\''"));
+    }
+    written(scratch.join("shell.sh"), &text)
+}
+
+fn written(file: PathBuf, text: &str) -> Result<PathBuf> {
+    write_private(&file, text).map_err(|error| {
+        let what = file.display();
+        Error::new(Code::RuntimeStartFailed, format!("{what} was not written: {error}"))
     })?;
     Ok(file)
 }
 
 #[cfg(unix)]
-fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
+pub(super) fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write as _;
 
     use fs_err::os::unix::fs::OpenOptionsExt as _;
@@ -254,7 +308,7 @@ fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
+pub(super) fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
     fs_err::write(file, text)
 }
 
@@ -297,13 +351,36 @@ mod tests {
     }
 
     #[test]
-    fn what_a_repository_brings_never_runs() {
-        let spec = spec(Path::new("/s"));
+    fn what_a_repository_brings_runs_only_where_it_is_trusted() {
+        let mut spec = spec(Path::new("/s"));
         let argv = arguments(&config(&[]), &spec, "n1");
         assert_eq!(after(&argv, "--setting-sources").as_deref(), Some(""));
         assert!(argv.iter().any(|argument| argument == "--strict-mcp-config"));
         assert_eq!(after(&argv, "--permission-mode").as_deref(), Some("default"));
         assert_eq!(after(&argv, "--permission-prompt-tool").as_deref(), Some("stdio"));
+        spec.trusted = true;
+        let argv = arguments(&config(&[]), &spec, "n1");
+        assert_eq!(after(&argv, "--setting-sources").as_deref(), Some("project,local"));
+        assert!(after(&argv, "--settings").unwrap().contains(r#""ask":["Bash""#));
+        assert!(!argv.iter().any(|argument| argument == "--strict-mcp-config"));
+        for confine in [(|spec| spec.read_only = true) as fn(&mut SessionSpec), |spec| {
+            spec.role = Role::Orchestrator;
+        }] {
+            let mut confined = spec.clone();
+            confine(&mut confined);
+            let argv = arguments(&config(&[]), &confined, "n1");
+            assert_eq!(after(&argv, "--setting-sources").as_deref(), Some(""));
+            assert_eq!(asked(&confined), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn what_the_configuration_runs_in_shells_still_runs() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = shell_file(&config(&[(SHELL_FILE, "/o'b/env.sh")]), scratch.path()).unwrap();
+        let text = fs_err::read_to_string(file).unwrap();
+        assert!(text.starts_with("unset CORTEX_MCP_TOKEN ANTHROPIC_API_KEY "), "{text}");
+        assert!(text.ends_with("\n. '/o'\\''b/env.sh'\n"), "{text}");
     }
 
     #[test]

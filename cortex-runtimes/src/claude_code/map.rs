@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cortex_lib::domain::attempt::Cause;
 use cortex_lib::domain::usage::Usage;
 use cortex_lib::ids::TurnId;
 use cortex_lib::port::{OutputKind, SessionEvent, ToolAnswer, ToolRequest, Turn, TurnEnd};
@@ -18,11 +19,18 @@ use serde_json::Value;
 
 use super::outcome;
 use super::outcome::{Clues, hopeless, usage};
-use super::summary::summary;
+use super::questions::{ELICITATION, Waiting};
+use super::selftest::asks;
+use super::stream::Stream;
+use super::summary::{SUMMARY_CHARS_MAX, one_line, summary};
+use super::wire;
 use super::wire::{
     Answer, ApiRetry, Asked, Assistant, BackgroundTask, Block, ControlRequest, FromCli, Init, Sign,
-    State, StreamEvent, StreamLine, TurnResult, User, deny,
+    State, StreamLine, TurnResult, User,
 };
+
+/// How the tools of Cortex are called.
+const OF_CORTEX: &str = "mcp__cortex__";
 
 /// What the session's loop has to do.
 #[derive(Debug, PartialEq)]
@@ -62,11 +70,11 @@ pub(super) struct Conversation {
     turn: Option<Current>,
     /// A turn runs that nobody asked for.
     stray: bool,
-    requests: BTreeMap<String, Value>,
+    requests: BTreeMap<String, Waiting>,
     tasks: BTreeSet<String>,
     stream: Stream,
-    /// What the process has cost, as far as it was reported.
-    cost_reported: f64,
+    /// What the conversation had cost when it was last told. `None`: it goes on with an earlier one, and nobody knows.
+    cost_reported: Option<f64>,
     /// What turns that nobody asked for used.
     unreported: Usage,
     odd: u64,
@@ -85,17 +93,6 @@ struct Current {
     clues: Clues,
 }
 
-/// The model's stream, put together to lines.
-#[derive(Debug, Default)]
-struct Stream {
-    /// Messages whose text came in pieces: their whole blocks are not shown again.
-    messages: BTreeSet<String>,
-    line: String,
-    kind: Option<OutputKind>,
-    /// A message began and its end did not come yet.
-    open: bool,
-}
-
 impl Conversation {
     /// A conversation by the name `native`. `offered`: all tools that the agent may be offered, when it is confined.
     pub(super) fn new(native: String, offered: Option<BTreeSet<String>>) -> Self {
@@ -107,7 +104,7 @@ impl Conversation {
             requests: BTreeMap::new(),
             tasks: BTreeSet::new(),
             stream: Stream::default(),
-            cost_reported: 0.0,
+            cost_reported: Some(0.0),
             unreported: Usage::default(),
             odd: 0,
         }
@@ -125,9 +122,24 @@ impl Conversation {
         });
     }
 
+    /// What the conversation has cost before its first turn here, if that is known.
+    pub(super) fn has_cost(&mut self, cost_usd: Option<f64>) {
+        self.cost_reported = cost_usd;
+    }
+
     /// The turn that was sent and has no result yet.
     pub(super) fn turn(&self) -> Option<&TurnId> {
         self.turn.as_ref().map(|turn| &turn.id)
+    }
+
+    /// The CLI's name of the conversation.
+    pub(super) fn native(&self) -> &str {
+        &self.native
+    }
+
+    /// How many lines were not understood.
+    pub(super) fn odd(&self) -> u64 {
+        self.odd
     }
 
     /// Whether a turn runs that nobody asked for.
@@ -149,13 +161,8 @@ impl Conversation {
 
     /// The line that answers a tool request; `None` when it no longer waits.
     pub(super) fn answer(&mut self, request_id: &str, answer: &ToolAnswer) -> Option<String> {
-        let input = self.requests.remove(request_id)?;
-        Some(match answer {
-            ToolAnswer::Allow => super::wire::allow(request_id, &input),
-            ToolAnswer::Deny { reason } => deny(request_id, reason, false),
-            // No question is passed on yet, so none is answered.
-            ToolAnswer::Answers(_) => deny(request_id, "Nobody was asked.", false),
-        })
+        let waiting = self.requests.remove(request_id)?;
+        Some(wire::answer(request_id, &waiting.answered(answer)))
     }
 
     /// Takes in what the CLI said.
@@ -246,12 +253,19 @@ impl Conversation {
                 native_session_id: init.session_id,
             }));
         }
-        steps.extend(self.check_tools(init.tools.unwrap_or_default()));
+        let tools = init.tools.unwrap_or_default();
+        let refused = self.extra_tool(tools).or_else(|| unasked_mode(init.permission_mode));
+        if let Some(why) = refused
+            && let Some(turn) = &mut self.turn
+        {
+            turn.clues.ended_by_us = Some(outcome::failure(Cause::Refused, why));
+            steps.push(Step::Interrupt);
+        }
         steps
     }
 
     /// A confined agent that is offered more than it may use must not act: the CLI drops or adds names silently.
-    fn check_tools(&mut self, tools: Vec<String>) -> Option<Step> {
+    fn extra_tool(&self, tools: Vec<String>) -> Option<String> {
         let offered = self.offered.as_ref()?;
         let extra = tools.into_iter().find(|tool| {
             !offered.iter().any(|name| match name.strip_suffix('*') {
@@ -259,12 +273,7 @@ impl Conversation {
                 None => tool == name,
             })
         })?;
-        let turn = self.turn.as_mut()?;
-        turn.clues.ended_by_us = Some(outcome::failure(
-            cortex_lib::domain::attempt::Cause::Refused,
-            format!("Claude Code offers the tool {extra} to an agent that must not have it"),
-        ));
-        Some(Step::Interrupt)
+        Some(format!("Claude Code offers the tool {extra} to an agent that must not have it"))
     }
 
     fn state(&mut self, state: State) -> Vec<Step> {
@@ -320,11 +329,11 @@ impl Conversation {
         {
             turn.clues.error = message.error;
         }
-        let streamed = self.stream.messages.contains(&message.message.id);
+        let streamed = self.stream.has_shown(&message.message.id);
         let synthetic = message.message.model.as_deref() == Some("<synthetic>");
         if own && !streamed && !synthetic {
             // The CLI fell back to an answer in one piece.
-            self.stream.open = false;
+            self.stream.starts_over();
         }
         let mut steps = vec![active()];
         for block in message.message.content {
@@ -347,78 +356,48 @@ impl Conversation {
         if line.parent_tool_use_id.is_some() {
             return vec![active()];
         }
-        match line.event {
-            StreamEvent::MessageStart { message } => {
-                let rest = self.flush();
-                self.stream.messages.insert(message.id);
-                self.stream.open = true;
-                rest.into_iter().chain([active()]).collect()
-            }
-            StreamEvent::ContentBlockDelta { delta } => {
-                let (kind, text) = match (delta.text, delta.thinking) {
-                    (Some(text), _) => (OutputKind::Text, text),
-                    (None, Some(text)) => (OutputKind::Thinking, text),
-                    (None, None) => return vec![active()],
-                };
-                self.piece(kind, &text)
-            }
-            StreamEvent::ContentBlockStop {} => {
-                self.flush().into_iter().chain([active()]).collect()
-            }
-            StreamEvent::MessageDelta { delta } => {
-                // The late end of a stream that broke off gives no reason.
-                self.stream.open &= delta.stop_reason.is_none();
-                vec![active()]
-            }
-            StreamEvent::Other => vec![active()],
-        }
-    }
-
-    /// A piece of text: every line is shown when it is complete.
-    fn piece(&mut self, kind: OutputKind, text: &str) -> Vec<Step> {
-        let mut steps = vec![active()];
-        if self.stream.kind.is_some_and(|before| before != kind) {
-            steps.extend(self.flush());
-        }
-        self.stream.kind = Some(kind);
-        let mut parts = text.split('\n');
-        self.stream.line.push_str(parts.next().unwrap_or_default());
-        for part in parts {
-            let line = std::mem::replace(&mut self.stream.line, part.to_owned());
-            steps.push(self.output(kind, line.trim_end_matches('\r').to_owned()));
-        }
-        steps
+        let lines = self.stream.take(line.event).into_iter();
+        let shown = lines.map(|(kind, text)| self.output(kind, text));
+        shown.chain([active()]).collect()
     }
 
     /// The line that is not complete yet, shown as it is.
     fn flush(&mut self) -> Option<Step> {
-        let kind = self.stream.kind.take()?;
-        let line = std::mem::take(&mut self.stream.line);
-        (!line.is_empty()).then(|| self.output(kind, line))
+        let (kind, text) = self.stream.flush()?;
+        Some(self.output(kind, text))
     }
 
     fn request(&mut self, ControlRequest { request_id, request }: ControlRequest) -> Vec<Step> {
-        let Asked::CanUseTool { tool_name, input } = request else {
-            return vec![Step::Say(super::wire::unsupported(&request_id))];
+        let (tool, summary, input, waiting) = match request {
+            Asked::CanUseTool { tool_name, input } => {
+                let waiting = Waiting::tool(&tool_name, input.clone());
+                (tool_name.clone(), summary(&tool_name, &input), input, waiting)
+            }
+            Asked::Elicitation(asked) => {
+                let line = format!("{} asks: {}", asked.mcp_server_name, asked.message);
+                let waiting = Waiting::elicitation(&asked);
+                (ELICITATION.to_owned(), one_line(&line, SUMMARY_CHARS_MAX), asked.input(), waiting)
+            }
+            Asked::Other => return vec![Step::Say(wire::unsupported(&request_id))],
         };
         let ends = self
             .turn
             .as_ref()
             .is_none_or(|turn| turn.clues.interrupted || turn.clues.ended_by_us.is_some());
         if ends {
-            return vec![Step::Say(deny(&request_id, "The turn is being ended.", true))];
+            return vec![Step::Say(waiting.refused(&request_id))];
         }
         let mut steps: Vec<Step> = self.flush().into_iter().collect();
         steps.push(Step::Emit(SessionEvent::ToolRequest(ToolRequest {
             request_id: request_id.clone(),
             turn_id: self.turn().cloned(),
-            summary: summary(&tool_name, &input),
-            tool: tool_name,
-            input: input.clone(),
-            questions: Vec::new(),
-            of_cortex: None,
+            of_cortex: tool.strip_prefix(OF_CORTEX).map(str::to_owned),
+            summary,
+            tool,
+            input,
+            questions: waiting.questions(),
         })));
-        self.requests.insert(request_id, input);
+        self.requests.insert(request_id, waiting);
         steps
     }
 
@@ -428,8 +407,9 @@ impl Conversation {
     }
 
     fn result(&mut self, result: TurnResult, now: Timestamp) -> Vec<Step> {
-        let total = result.total_cost_usd.unwrap_or(self.cost_reported);
-        let used = usage(result.usage, Some(total - self.cost_reported));
+        let total = result.total_cost_usd.or(self.cost_reported);
+        let cost = total.zip(self.cost_reported).map(|(total, before)| total - before);
+        let used = usage(result.usage, cost);
         self.cost_reported = total;
         let used = std::mem::take(&mut self.unreported).plus(used);
         let foreign = result.origin.as_ref().is_some_and(|origin| origin.kind != "human");
@@ -446,19 +426,25 @@ impl Conversation {
         }
         // Output belongs to the turn: it is shown before its end.
         let turn_id = turn.id.clone();
-        if let Some(Step::Emit(SessionEvent::Output { kind, text, .. })) = self.flush() {
+        if let Some((kind, text)) = self.stream.flush() {
             let turn_id = Some(turn_id.clone());
             steps.push(Step::Emit(SessionEvent::Output { turn_id, kind, text }));
         }
         for request_id in std::mem::take(&mut self.requests).into_keys() {
             steps.push(Step::Emit(SessionEvent::ToolRequestWithdrawn { request_id }));
         }
-        turn.clues.cut = std::mem::take(&mut self.stream).open;
+        turn.clues.cut = std::mem::take(&mut self.stream).is_open();
         let outcome = turn.clues.outcome(result, now);
         let end = TurnEnd { turn_id, outcome, usage: used };
         steps.push(Step::Over { end, leaves_nothing: turn.runs_attempt });
         steps
     }
+}
+
+/// Why a turn must not go on in this mode: in another than these, tools run that nobody was asked about.
+fn unasked_mode(mode: Option<String>) -> Option<String> {
+    let mode = mode.filter(|mode| !asks(mode))?;
+    Some(format!("Claude Code works in the mode {mode}, in which it does not ask before it acts"))
 }
 
 fn active() -> Step {

@@ -4,6 +4,8 @@
 //! `launch` starts the program and `probe` looks whether it can start.
 
 mod closing;
+#[cfg(feature = "terminal")]
+mod interactive;
 mod launch;
 mod map;
 mod mention;
@@ -11,17 +13,21 @@ mod outcome;
 mod pipes;
 mod probe;
 mod pump;
+mod questions;
 mod reset;
+mod selftest;
 mod session;
-mod summary;
+mod stream;
+pub(crate) mod summary;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use cortex_lib::domain::agent::Interaction;
 use cortex_lib::domain::capability::Capability;
 use cortex_lib::env::{Env, SystemEnv};
 use cortex_lib::error::{Code, Error, Result};
@@ -32,15 +38,13 @@ use cortex_lib::port::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::timeout;
 
 use self::map::Conversation;
 use self::session::ClaudeSession;
 
 /// The id of this runtime.
 const ID: &str = "claude-code";
-/// How often the connection to the endpoint is looked at while a session starts. It takes 0.1 to 0.2 s.
-const MCP_EVERY: Duration = Duration::from_millis(50);
 
 /// What a person may set about Claude Code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -77,6 +81,8 @@ impl ClaudeCode {
             Capability::ReadOnlyTurn,
             Capability::ModelSelection,
             Capability::UsageReporting,
+            #[cfg(feature = "terminal")]
+            Capability::TerminalSession,
         ]);
         let info = RuntimeInfo {
             id: RuntimeId::new(ID),
@@ -87,6 +93,37 @@ impl ClaudeCode {
             models: None,
         };
         Self { config, info, env: Arc::new(SystemEnv::new()) }
+    }
+
+    /// Where its program is: as configured, on the `PATH`, or where its own installers put it. Nothing is started.
+    ///
+    /// # Errors
+    ///
+    /// `runtime.not_installed`.
+    pub fn executable(&self) -> Result<PathBuf> {
+        probe::find(&self.config)
+    }
+}
+
+impl ClaudeCode {
+    /// The session is ready when the CLI has drawn its first screen. What it asks there, the person answers.
+    #[cfg(feature = "terminal")]
+    async fn open_terminal(&self, executable: &Path, spec: &SessionSpec) -> Result<Opened> {
+        let native = spec.resume.clone().unwrap_or_else(|| self.env.mint_v4().to_string());
+        let program = interactive::program(executable, &self.config, spec, &native)?;
+        let facts = SessionFacts {
+            native_session_id: Some(native),
+            resumed: spec.resume.is_some(),
+            ..SessionFacts::default()
+        };
+        crate::terminal::open(&program, facts).await
+    }
+
+    #[cfg(not(feature = "terminal"))]
+    #[expect(clippy::unused_async, reason = "with the feature it waits for the CLI")]
+    async fn open_terminal(&self, _: &Path, _: &SessionSpec) -> Result<Opened> {
+        let message = "this program was built without terminals";
+        Err(Error::new(Code::RuntimeCapabilityMissing, message))
     }
 }
 
@@ -106,7 +143,11 @@ impl Runtime for ClaudeCode {
     /// When the native session to resume is not known (any more), the error carries `resume_unknown: true`: the
     /// agent can be started afresh.
     async fn open(&self, spec: SessionSpec) -> Result<Opened> {
+        spec.require_offered(&self.info)?;
         let executable = probe::find(&self.config)?;
+        if spec.interaction == Interaction::Terminal {
+            return self.open_terminal(&executable, &spec).await;
+        }
         let native = spec.resume.clone().unwrap_or_else(|| self.env.mint_v4().to_string());
         let program = launch::program(&executable, &self.config, &spec, &native)?;
         let owned = program.spawn().await?;
@@ -160,15 +201,29 @@ async fn handshake(session: &ClaudeSession, spec: &SessionSpec) -> Result<Ready>
         return Err(error.remedy(probe::LOG_IN));
     }
     let settings: Value = ask(session, &json!({"subtype": "get_settings"})).await?;
-    must_ask(&settings)?;
+    selftest::must_ask(&settings, launch::asked(spec))?;
     let version: Value = ask(session, &json!({"subtype": "get_binary_version"})).await?;
-    if spec.mcp.is_some() {
-        connected(session).await?;
+    if let Some(mcp) = &spec.mcp {
+        selftest::connected(session, &mcp.url).await?;
     }
-    session.live().await.map_err(|error| start_error(&error))?;
+    let cost_usd = match spec.resume {
+        Some(_) => cost_before(session).await,
+        None => Some(0.0),
+    };
+    session.live(cost_usd).await.map_err(|error| start_error(&error))?;
     let text =
         |value: &Value, path: &str| value.pointer(path).and_then(Value::as_str).map(str::to_owned);
     Ok(Ready { version: text(&version, "/version"), model: text(&settings, "/applied/model") })
+}
+
+/// How long a resumed CLI may take to tell what it has cost. Where it has to ask its account first, that is not waited for.
+const COST_WAIT: Duration = Duration::from_secs(2);
+
+/// What a resumed conversation has cost so far: the totals of the CLI go on from there.
+async fn cost_before(session: &ClaudeSession) -> Option<f64> {
+    let request = json!({"subtype": "get_usage"});
+    let answer = timeout(COST_WAIT, session.control(request)).await.ok()?.ok()?.ok()?;
+    answer.pointer("/session/total_cost_usd").and_then(Value::as_f64)
 }
 
 /// Asks the CLI and reads what is known of the answer.
@@ -184,57 +239,6 @@ async fn ask<T: serde::de::DeserializeOwned>(
     };
     let answer = answer.map_err(protocol)?;
     serde_json::from_value(answer).map_err(|error| protocol(error.to_string()))
-}
-
-/// Settings of the machine, which an administrator may put down, can let tools run without a question. Then the person's rules
-/// in Cortex would not hold, so the session does not start.
-fn must_ask(settings: &Value) -> Result<()> {
-    let permissions = settings.pointer("/effective/permissions");
-    let field = |name: &str| permissions.and_then(|permissions| permissions.get(name));
-    let allowed = field("allow").and_then(Value::as_array).is_some_and(|rules| !rules.is_empty());
-    let mode = field("defaultMode").and_then(Value::as_str).unwrap_or("default");
-    if !allowed && matches!(mode, "default" | "plan" | "dontAsk") {
-        return Ok(());
-    }
-    let what = match field("allow") {
-        Some(rules) if allowed => format!("the rules {rules}"),
-        _ => format!("the mode {mode}"),
-    };
-    Err(Error::new(
-        Code::RuntimeStartFailed,
-        format!("Claude Code would run tools without asking: {what} in its managed settings"),
-    )
-    .remedy(
-        "Ask the administrator of this machine to take them out of Claude Code's managed settings.",
-    ))
-}
-
-/// Waits until the tools of Cortex are there. The first turn would start without them.
-async fn connected(session: &ClaudeSession) -> Result<()> {
-    let mut ticks = interval(MCP_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        let status: wire::McpStatus = ask(session, &json!({"subtype": "mcp_status"})).await?;
-        let server =
-            status.mcp_servers.into_iter().find(|server| server.name == launch::MCP_SERVER);
-        let failure = match server {
-            Some(server) if server.status == "connected" => return Ok(()),
-            Some(server) if server.status == "pending" => continue,
-            Some(server) => {
-                let error = server.error.unwrap_or_else(|| "no reason given".to_owned());
-                format!("{}: {error}", server.status)
-            }
-            None => "it does not know the server".to_owned(),
-        };
-        return Err(Error::new(
-            Code::RuntimeStartFailed,
-            format!("Claude Code does not reach the tools of Cortex: {failure}"),
-        )
-        .remedy(
-            "Check that nothing between Claude Code and 127.0.0.1 (a proxy) takes the connection.",
-        ));
-    }
 }
 
 /// What the end of a session means while it starts.

@@ -18,6 +18,8 @@ const PROBE_WAIT: Duration = Duration::from_secs(10);
 const OUTPUT_LINES_MAX: usize = 200;
 /// The program's name on the `PATH`.
 const NAME: &str = "claude";
+/// The version that the tests of this driver run.
+const TESTED: &str = "2.1.332";
 /// What to do without a login.
 pub(super) const LOG_IN: &str =
     "Run `claude` in a terminal and log in with /login, or set ANTHROPIC_API_KEY.";
@@ -69,7 +71,8 @@ pub(super) async fn check(config: &ClaudeCodeConfig, env: &dyn Env) -> HealthRep
         Ok(version) => version,
         Err(error) => return unhealthy(Some(executable), None, &error),
     };
-    let logged_in = logged_in(&executable, config, env).await;
+    let status = auth_status(&executable, config, env).await;
+    let logged_in = status.as_ref().map(|status| status.logged_in);
     if logged_in == Some(false) {
         let error =
             Error::new(Code::RuntimeNotLoggedIn, "Claude Code is not logged in").remedy(LOG_IN);
@@ -78,7 +81,7 @@ pub(super) async fn check(config: &ClaudeCodeConfig, env: &dyn Env) -> HealthRep
     }
     HealthReport {
         health: Health::Healthy,
-        message: Some(format!("Claude Code {version} is ready")),
+        message: Some(ready(&version, status.as_ref())),
         version: Some(version),
         executable: Some(executable),
         logged_in,
@@ -111,17 +114,42 @@ async fn version(executable: &Path, config: &ClaudeCodeConfig, env: &dyn Env) ->
         .remedy("Check that this is Claude Code; install it again if it is."))
 }
 
+/// What is said of a program that can start. Whether a login holds, only a turn shows.
+fn ready(version: &str, status: Option<&AuthStatus>) -> String {
+    let mut said = format!("Claude Code {version} is ready");
+    match status {
+        Some(AuthStatus { auth_method: Some(method), .. }) if method != "none" => {
+            said.push_str(", with a login by ");
+            said.push_str(&method.replace('_', " "));
+        }
+        Some(_) => {}
+        None => said.push_str("; it does not say whether it is logged in"),
+    }
+    if version != TESTED {
+        said.push_str("; this driver is tested with ");
+        said.push_str(TESTED);
+    }
+    said
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AuthStatus {
     logged_in: bool,
+    /// How: `api_key`, `oauth_token`, …
+    #[serde(default)]
+    auth_method: Option<String>,
 }
 
 /// What `auth status` says; `None` when it says nothing that can be read, as in versions without it.
-async fn logged_in(executable: &Path, config: &ClaudeCodeConfig, env: &dyn Env) -> Option<bool> {
+async fn auth_status(
+    executable: &Path,
+    config: &ClaudeCodeConfig,
+    env: &dyn Env,
+) -> Option<AuthStatus> {
     let (_, output) = run(executable, &["auth", "status"], config, env).await.ok()?;
     let json = output.get(output.find('{')?..)?;
-    serde_json::from_str::<AuthStatus>(json).ok().map(|status| status.logged_in)
+    serde_json::from_str(json).ok()
 }
 
 /// Runs the program and returns its standard output. Whatever happens, nothing of it lives afterwards.
@@ -177,6 +205,20 @@ mod tests {
         assert_eq!(report.health, Health::Unhealthy);
         let message = report.message.unwrap();
         assert!(message.contains("did not end within 10 s"), "{message}");
+    }
+
+    #[test]
+    fn the_tested_version_is_the_pinned_one() {
+        assert_eq!(TESTED, cortex_scripted::cli::claude_code_version());
+    }
+
+    #[test]
+    fn another_version_than_the_tested_one_is_told() {
+        let status = AuthStatus { logged_in: true, auth_method: Some("api_key".to_owned()) };
+        let plain = format!("Claude Code {TESTED} is ready, with a login by api key");
+        assert_eq!(ready(TESTED, Some(&status)), plain);
+        let said = ready("9.9.9", None);
+        assert!(said.contains("9.9.9") && said.contains(TESTED) && said.contains("does not say"));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! It does what the [`Step`]s of the conversation say and what [`Command`]s ask, and never waits for one thing only: a core that
 //! takes no events stops the reading, but not an interrupt or a close.
 
+mod ending;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::future;
 use std::path::PathBuf;
@@ -14,17 +16,18 @@ use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::ids::TurnId;
 use cortex_lib::limits::{SESSION_QUEUE_MAX, STDERR_TAIL_BYTES_MAX};
 use cortex_lib::port::{SessionEvent, Turn, TurnEnd};
-use cortex_lib::process::{Exit, Lines, Owned, Signal, Tail};
+use cortex_lib::process::{Lines, Owned, Tail};
 use serde_json::{Value, json};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{Instant, timeout};
 
+use self::ending::DRAIN_WAIT;
 use super::closing::{Closing, Stage};
 use super::map::{Conversation, Step};
 use super::mention::literal;
-use super::pipes::{next, text, write};
+use super::pipes::{next, write};
 use super::session::Command;
 use super::summary::one_line;
 use super::wire;
@@ -37,8 +40,6 @@ const STRAY_WAIT: Duration = Duration::from_secs(5);
 const ACCEPT_WAIT: Duration = Duration::from_mins(1);
 /// How long the processes below the CLI may take to end after a kill.
 const CLEAR_WAIT: Duration = Duration::from_secs(5);
-/// How long the last lines of an ended process may take. Nothing lives that could write more.
-const DRAIN_WAIT: Duration = Duration::from_secs(2);
 /// How often a sign of life without anything to see is passed on. Stalls are counted in minutes.
 const ACTIVE_EVERY: Duration = Duration::from_secs(1);
 
@@ -235,7 +236,10 @@ impl Pump {
             Command::Control { request, reply } => {
                 self.control(&request, Waiter::Caller(reply));
             }
-            Command::Live => self.live = true,
+            Command::Live { cost_usd } => {
+                self.live = true;
+                self.conversation.has_cost(cost_usd);
+            }
             Command::Send { turn, reply } => self.send(turn, reply),
             Command::Interrupt { turn, reply } => self.interrupt(&turn, reply),
             Command::Answer { request_id, answer, reply } => {
@@ -312,46 +316,6 @@ impl Pump {
     fn ask_interrupt(&mut self) {
         if !self.waiting.values().any(|waiter| matches!(waiter, Waiter::Interrupt)) {
             self.control(&json!({"subtype": "interrupt"}), Waiter::Interrupt);
-        }
-    }
-
-    fn close(&mut self, grace: Duration) {
-        let started = Instant::now();
-        match &mut self.closing {
-            // A later call may only make it shorter.
-            Some(closing) if closing.started + closing.grace > started + grace => {
-                closing.grace = (started + grace).saturating_duration_since(closing.started);
-            }
-            Some(_) => {}
-            None => {
-                self.closing = Some(Closing { started, grace, stage: Stage::Interrupt });
-                self.conversation.interrupted();
-                if self.works() {
-                    self.ask_interrupt();
-                } else {
-                    self.enter(Stage::Eof);
-                }
-            }
-        }
-    }
-
-    /// Whether the CLI works on something, or a turn is not quite over.
-    fn works(&self) -> bool {
-        self.conversation.turn().is_some()
-            || self.conversation.is_stray()
-            || self.sending.is_some()
-            || self.finishing.is_some()
-    }
-
-    fn enter(&mut self, stage: Stage) {
-        if let Some(closing) = &mut self.closing {
-            closing.stage = stage;
-        }
-        match stage {
-            Stage::Eof => self.hang_up(),
-            Stage::Sigint => self.owned.signal(Signal::Interrupt),
-            Stage::Sigterm => self.owned.signal(Signal::Terminate),
-            Stage::Interrupt => {}
         }
     }
 
@@ -486,71 +450,6 @@ impl Pump {
             _ => {}
         }
         self.outbox.push_back(event);
-    }
-
-    /// Ends everything, passes on the last words, and says why.
-    async fn finish(
-        mut self,
-        why: Option<&'static str>,
-        stdout: Option<Lines<ChildStdout>>,
-        stderr: Option<Lines<ChildStderr>>,
-    ) {
-        let exit = timeout(Duration::ZERO, self.owned.exited()).await.ok();
-        self.hang_up();
-        self.owned.end().await;
-        self.drain(stdout, stderr).await;
-        self.waiting.clear();
-        if let Some(finishing) = &mut self.finishing {
-            finishing.idle = true;
-        }
-        self.settle().await;
-        let message = self.last_words(why, exit);
-        self.emit(SessionEvent::Ended { message: message.clone() });
-        self.ending.send_replace(Some(message));
-        // Only now: a turn whose sending failed has its reason in `ending`.
-        self.sending = None;
-        for event in self.outbox.drain(..) {
-            if self.events.send(event).await.is_err() {
-                break;
-            }
-        }
-    }
-
-    async fn drain(
-        &mut self,
-        stdout: Option<Lines<ChildStdout>>,
-        stderr: Option<Lines<ChildStderr>>,
-    ) {
-        let all = async {
-            let (mut stdout, mut stderr) = (stdout, stderr);
-            while let Some(lines) = &mut stderr
-                && let Some(line) = text(lines).await
-            {
-                self.beside(&line);
-            }
-            while let Some(lines) = &mut stdout
-                && let Some(line) = text(lines).await
-            {
-                self.heard(&line).await;
-            }
-        };
-        if timeout(DRAIN_WAIT, all).await.is_err() {
-            tracing::debug!(pid = self.owned.pid(), "an ended process still holds its pipes");
-        }
-    }
-
-    fn last_words(&self, why: Option<&str>, exit: Option<Exit>) -> String {
-        if self.closing.is_some() {
-            return "the session was closed".to_owned();
-        }
-        let told = self.tail.redacted();
-        let told = one_line(&told, SHOWN_CHARS_MAX);
-        let told = if told.is_empty() { told } else { format!(": {told}") };
-        match (why, exit) {
-            (Some(why), _) => format!("{why}{told}"),
-            (None, Some(exit)) => format!("Claude Code ended by itself ({exit}){told}"),
-            (None, None) => format!("Claude Code closed its output and was ended{told}"),
-        }
     }
 }
 

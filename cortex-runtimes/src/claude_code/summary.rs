@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Longest summary. A command longer than this is read in full from the request's input.
-const SUMMARY_CHARS_MAX: usize = 300;
+pub(super) const SUMMARY_CHARS_MAX: usize = 300;
 
 /// What `tool` would do with `input`, in one line.
 pub(super) fn summary(tool: &str, input: &Value) -> String {
@@ -18,6 +18,7 @@ pub(super) fn summary(tool: &str, input: &Value) -> String {
         "WebSearch" => field("query"),
         "Agent" | "Task" => field("description"),
         "Skill" => field("skill"),
+        "ExitPlanMode" => field("plan"),
         _ => None,
     };
     let line = match what {
@@ -29,7 +30,7 @@ pub(super) fn summary(tool: &str, input: &Value) -> String {
 }
 
 /// `text` on one line of at most `chars_max` characters. Line ends stay visible as `⏎`.
-pub(super) fn one_line(text: &str, chars_max: usize) -> String {
+pub(crate) fn one_line(text: &str, chars_max: usize) -> String {
     let mut line = String::new();
     for (count, c) in text.trim().chars().enumerate() {
         if count == chars_max {

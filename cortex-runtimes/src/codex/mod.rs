@@ -128,6 +128,15 @@ impl Codex {
         let pool = Pool::new(config.clone(), Arc::clone(&env));
         Self { config, info, env, pool }
     }
+
+    /// Where its program is: as configured, or on the `PATH`. Nothing is started.
+    ///
+    /// # Errors
+    ///
+    /// `runtime.not_installed`.
+    pub fn executable(&self) -> Result<PathBuf> {
+        probe::find(&self.config)
+    }
 }
 
 #[async_trait]
@@ -146,6 +155,7 @@ impl Runtime for Codex {
     /// When the native session to resume is not known (any more), the error carries `resume_unknown: true`: the
     /// agent can be started afresh.
     async fn open(&self, spec: SessionSpec) -> Result<Opened> {
+        spec.require_offered(&self.info)?;
         let executable = probe::find(&self.config)?;
         let lease = self.pool.take(executable, thread::purpose(&spec)).await?;
         // From here on a dropped future gives the process back: nobody else holds it for this session.

@@ -10,13 +10,26 @@
 #[cfg(target_os = "linux")]
 mod endpoint;
 #[cfg(target_os = "linux")]
+mod limits;
+#[cfg(target_os = "linux")]
+mod orchestrator;
+#[cfg(target_os = "linux")]
+mod ownership;
+#[cfg(target_os = "linux")]
 mod place;
 #[cfg(target_os = "linux")]
 mod planner;
 #[cfg(target_os = "linux")]
+mod questions;
+#[cfg(target_os = "linux")]
 mod sessions;
 #[cfg(target_os = "linux")]
+mod streams;
+mod terminal;
+#[cfg(target_os = "linux")]
 mod tools;
+#[cfg(target_os = "linux")]
+mod trust;
 #[cfg(target_os = "linux")]
 mod turns;
 
@@ -38,5 +51,20 @@ fn main() -> ExitCode {
     if let Some(ended) = offline::enter() {
         return ended;
     }
-    suite::run(&[sessions::all(), turns::all(), tools::all(), planner::all()].concat())
+    suite::run(
+        &[
+            sessions::all(),
+            turns::all(),
+            tools::all(),
+            questions::all(),
+            trust::all(),
+            orchestrator::all(),
+            ownership::all(),
+            streams::all(),
+            limits::all(),
+            planner::all(),
+            terminal::all(),
+        ]
+        .concat(),
+    )
 }

@@ -32,6 +32,7 @@ async fn output_streams_line_by_line_and_usage_is_counted_once() {
         output_tokens: 5,
         cache_creation_input_tokens: 3,
         cache_read_input_tokens: 2,
+        reasoning_tokens: 0,
     };
     let place = Place::new(
         Script::new()

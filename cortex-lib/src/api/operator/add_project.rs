@@ -13,7 +13,7 @@ use crate::error::{Code, Error, Problem, Result};
 use crate::ids::ProjectId;
 use crate::store::Project;
 
-/// Register a folder as a project.
+/// Register a folder as a project. It is not trusted until `update_project` says so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddProject {
@@ -81,6 +81,7 @@ impl Command for AddProject {
                 root,
                 is_git,
                 verification: self.verification,
+                trusted: false,
                 created_at: tx.now(),
             };
             tx.insert_project(&project)?;

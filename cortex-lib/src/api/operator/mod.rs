@@ -1,21 +1,45 @@
 //! What only the person who runs Cortex may ask for, one file each. None of it is on MCP.
 
 pub mod add_project;
+pub mod allow_approval;
+pub mod always_allow_approval;
+pub mod answer_approval;
 pub mod check_runtimes;
 pub mod core_status;
+pub mod create_terminal_agent;
+pub mod deny_approval;
+pub mod get_approval;
+pub mod list_approvals;
+pub mod list_rules;
+pub mod move_rule;
 pub mod pause_agent;
+pub mod put_rule;
 pub mod remove_agent;
 pub mod remove_project;
+pub mod remove_rule;
 pub mod restart_agent;
 pub mod resume_agent;
+pub mod test_rules;
 pub mod update_project;
 
 pub use add_project::AddProject;
+pub use allow_approval::AllowApproval;
+pub use always_allow_approval::AlwaysAllowApproval;
+pub use answer_approval::AnswerApproval;
 pub use check_runtimes::CheckRuntimes;
 pub use core_status::CoreStatus;
+pub use create_terminal_agent::CreateTerminalAgent;
+pub use deny_approval::DenyApproval;
+pub use get_approval::GetApproval;
+pub use list_approvals::ListApprovals;
+pub use list_rules::ListRules;
+pub use move_rule::MoveRule;
 pub use pause_agent::PauseAgent;
+pub use put_rule::PutRule;
 pub use remove_agent::RemoveAgent;
 pub use remove_project::RemoveProject;
+pub use remove_rule::RemoveRule;
 pub use restart_agent::RestartAgent;
 pub use resume_agent::ResumeAgent;
+pub use test_rules::TestRules;
 pub use update_project::UpdateProject;

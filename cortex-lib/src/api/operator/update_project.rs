@@ -11,10 +11,10 @@ use crate::error::{Code, Result};
 use crate::ids::ProjectId;
 use crate::store::Project;
 
-/// Rename a project or set its verification. It applies to verifications that start later.
+/// Rename a project, set its verification or trust its folder. It applies to verifications and sessions that start later.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("x-some-of" = [["name", "verification"]]))]
+#[schemars(extend("x-some-of" = [["name", "verification", "trusted"]]))]
 pub struct UpdateProject {
     /// The project.
     pub project_id: ProjectId,
@@ -26,6 +26,16 @@ pub struct UpdateProject {
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Verification>", extend("x-nullable" = true))]
     pub verification: Option<Option<Verification>>,
+    /// Whether what its folder brings for a runtime counts: settings, hooks and MCP servers. They run as you, without asking.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trusted: Option<bool>,
+}
+
+impl UpdateProject {
+    /// Changes nothing yet: set at least one field.
+    pub fn new(project_id: ProjectId) -> Self {
+        Self { project_id, name: None, verification: None, trusted: None }
+    }
 }
 
 impl Command for UpdateProject {
@@ -41,6 +51,7 @@ impl Command for UpdateProject {
             let after = Project {
                 name: self.name.unwrap_or_else(|| before.name.clone()),
                 verification: self.verification.unwrap_or_else(|| before.verification.clone()),
+                trusted: self.trusted.unwrap_or(before.trusted),
                 ..before.clone()
             };
             if after != before {

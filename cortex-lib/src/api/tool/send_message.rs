@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::domain::agent::Interaction;
-use crate::domain::turn::TurnState;
+use crate::domain::capability::Capability;
 use crate::error::{Code, Error, Result};
 use crate::ids::AgentId;
 use crate::limits::{MESSAGE_BYTES_MAX, START_TIMEOUT};
-use crate::store::{Agent, DirectTurn};
+use crate::store::Agent;
 
 /// Send a message to a READY agent; it starts a turn. The reply is not returned here: when the turn ends, `poll_agent_events` reports `session.turn_completed` with the result, or `session.turn_failed`.
-/// A BUSY agent (running a task) refuses it: `cancel_task` instead.
+/// While a turn of a message runs, the next one goes into that turn if the runtime takes input meanwhile (`interactive_input`); else it is refused. A BUSY agent (running a task) refuses it: `cancel_task` instead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendMessage {
@@ -64,21 +64,17 @@ impl Command for SendMessage {
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
         let core = cx.core();
-        core.store().read(|tx| structured(&cx.agent(tx, &self.agent_id)?))?;
+        let agent = core.store().read(|tx| cx.agent(tx, &self.agent_id))?;
+        structured(&agent)?;
         let (id, message) = (self.agent_id.clone(), self.message);
-        let turn = core.store().write(move |tx| tx.begin_direct_turn(&id, message)).await?;
-        let sent = core
-            .wait_for(START_TIMEOUT, |tx| {
-                Ok(match tx.direct_turn(&turn.id)? {
-                    Some(turn) if turn.state == TurnState::Sending => None,
-                    Some(DirectTurn { failure: Some(wire), .. }) => {
-                        Some(Err(Error::from_wire(&wire)))
-                    }
-                    Some(_) | None => Some(Ok(())),
-                })
-            })
-            .await?;
-        sent.unwrap_or_else(|| {
+        let runtime = core.runtimes().get(&agent.runtime_id);
+        let takes_input = runtime.is_some_and(|runtime| {
+            runtime.info().capabilities.contains(&Capability::InteractiveInput)
+        });
+        let sent =
+            core.store().write(move |tx| tx.send_to_agent(&id, message, takes_input)).await?;
+        let delivery = core.wait_for(START_TIMEOUT, |tx| tx.delivery(&sent)).await?;
+        delivery.unwrap_or_else(|| {
             Err(Error::new(Code::RuntimeProtocol, "the runtime did not accept the message in time"))
         })?;
         Ok(Delivered { agent_id: self.agent_id, delivered: true })

@@ -1,6 +1,7 @@
 //! The objects that callers see. Each is built from rows; none is stored.
 
 mod agent;
+mod approval;
 mod attempt;
 mod message;
 mod objective;
@@ -10,6 +11,7 @@ mod runtime;
 mod task;
 
 pub use agent::{AgentCurrent, AgentSession, AgentView};
+pub use approval::{ApprovalView, RuleView};
 pub use attempt::{AttemptView, VerificationView};
 pub use message::{MessageFrom, MessageFromKind, MessageView};
 pub use objective::{FlowStateView, FlowView, ObjectiveSource, ObjectiveView};

@@ -25,6 +25,8 @@ pub struct ProjectView {
     /// The commands that decide whether a result holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verification: Option<Verification>,
+    /// Whether what its folder brings for a runtime counts: settings, hooks and MCP servers. A person says so.
+    pub trusted: bool,
     /// When it was registered.
     pub created_at: Timestamp,
 }
@@ -37,6 +39,7 @@ impl ProjectView {
             root: project.root,
             is_git_repository: project.is_git,
             verification: project.verification,
+            trusted: project.trusted,
             created_at: project.created_at,
         }
     }

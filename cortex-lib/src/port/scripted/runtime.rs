@@ -106,6 +106,12 @@ impl ScriptedRuntime {
         self
     }
 
+    /// What it can do besides.
+    pub fn with(mut self, capability: Capability) -> Self {
+        self.info.capabilities.insert(capability);
+        self
+    }
+
     /// What it cannot do, of what it can.
     pub fn without(mut self, capability: Capability) -> Self {
         self.info.capabilities.remove(&capability);
@@ -142,6 +148,7 @@ impl Runtime for ScriptedRuntime {
 
     async fn open(&self, spec: SessionSpec) -> Result<Opened> {
         self.world.note(Asked::Open(spec.clone()));
+        spec.require_offered(&self.info)?;
         // From here on something lives; it ends when this is dropped.
         let process = self.world.start(spec.session_id.as_str());
         match (self.openings)(&spec) {

@@ -33,6 +33,7 @@ impl Opening {
 pub struct Script {
     pub(super) accept: Accept,
     pub(super) interrupt: Interrupt,
+    pub(super) steer: Hears,
     pub(super) steps: Vec<Step>,
     pub(super) usage: Usage,
     pub(super) outlives_close: bool,
@@ -62,10 +63,26 @@ impl Default for Interrupt {
     }
 }
 
+/// What more input does to a turn.
+#[derive(Clone, Debug)]
+pub(super) enum Hears {
+    After(Duration),
+    TooLate,
+    Refuses(Error),
+    Never,
+}
+
+impl Default for Hears {
+    fn default() -> Self {
+        Self::After(Duration::ZERO)
+    }
+}
+
 /// One thing that a turn does.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Wait(Duration),
+    Hear,
     Emit(SessionEvent),
     Output(OutputKind, String),
     Ask(ToolRequest),
@@ -92,6 +109,11 @@ impl Script {
         self.then(Step::Wait(time))
     }
 
+    /// Waits until the turn is given more to go on, and says that.
+    pub fn hear(self) -> Self {
+        self.then(Step::Hear)
+    }
+
     /// Says something.
     pub fn say(self, text: impl Into<String>) -> Self {
         self.then(Step::Output(OutputKind::Text, text.into()))
@@ -105,17 +127,22 @@ impl Script {
     /// Asks whether a tool may run, waits for the answer, and says `allowed` or the reason of the denial.
     pub fn ask(self, tool: impl Into<String>, input: Value) -> Self {
         let tool = tool.into();
-        let request_id = format!("ask-{}", self.steps.len());
         let summary = format!("use {tool}");
-        self.then(Step::Ask(ToolRequest {
-            request_id,
+        self.request(ToolRequest {
+            request_id: String::new(),
             turn_id: None,
             tool,
             summary,
             input,
             questions: Vec::new(),
             of_cortex: None,
-        }))
+        })
+    }
+
+    /// Asks as `request` says and waits for the answer. The name of the request and its turn are made up.
+    pub fn request(self, request: ToolRequest) -> Self {
+        let request_id = format!("ask-{}", self.steps.len());
+        self.then(Step::Ask(ToolRequest { request_id, ..request }))
     }
 
     /// Writes a file of the folder that the session works in.
@@ -199,6 +226,30 @@ impl Script {
     /// An interrupt is refused.
     pub fn interrupt_fails(mut self, error: Error) -> Self {
         self.interrupt = Interrupt::Refused(error);
+        self
+    }
+
+    /// What the turn is given while it runs reaches it after this time, if it still runs then. Default: at once.
+    pub fn steered_after(mut self, time: Duration) -> Self {
+        self.steer = Hears::After(time);
+        self
+    }
+
+    /// What the turn is given while it runs comes too late, as if it had just ended.
+    pub fn steered_too_late(mut self) -> Self {
+        self.steer = Hears::TooLate;
+        self
+    }
+
+    /// What the turn is given while it runs is refused.
+    pub fn steer_fails(mut self, error: Error) -> Self {
+        self.steer = Hears::Refuses(error);
+        self
+    }
+
+    /// Nobody says whether the turn hears what it is given.
+    pub fn steer_hangs(mut self) -> Self {
+        self.steer = Hears::Never;
         self
     }
 

@@ -12,12 +12,14 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::runtime::Turns;
-use super::script::{Accept, Interrupt, Script, Step};
+use super::script::{Accept, Hears, Interrupt, Script, Step};
 use super::wait;
 use super::world::{Asked, Process, ScriptedWorld};
 use crate::error::{Code, Error, Result};
 use crate::ids::{SessionId, TurnId};
-use crate::port::{OutputKind, Session, SessionEvent, ToolAnswer, Turn, TurnEnd, TurnOutcome};
+use crate::port::{
+    OutputKind, Session, SessionEvent, Steered, ToolAnswer, Turn, TurnEnd, TurnOutcome,
+};
 
 /// A session that follows scripts.
 pub(super) struct ScriptedSession {
@@ -28,11 +30,19 @@ pub(super) struct ScriptedSession {
     turns: Turns,
     /// Gone once the session is over. A lock, as for the rest: the methods of a session may run at once.
     events: Mutex<Option<mpsc::Sender<SessionEvent>>>,
-    running: Mutex<BTreeMap<TurnId, (Interrupt, CancellationToken)>>,
+    running: Mutex<BTreeMap<TurnId, Running>>,
     asking: Mutex<BTreeMap<String, oneshot::Sender<ToolAnswer>>>,
     closed: CancellationToken,
     closing: AtomicBool,
     close_takes: Duration,
+}
+
+/// A turn that runs.
+struct Running {
+    interrupt: Interrupt,
+    interrupted: CancellationToken,
+    hears: Hears,
+    said: mpsc::Sender<String>,
 }
 
 impl fmt::Debug for ScriptedSession {
@@ -109,7 +119,7 @@ impl ScriptedSession {
         turn: Turn,
         script: Script,
         events: mpsc::Sender<SessionEvent>,
-        interrupted: CancellationToken,
+        (interrupted, mut heard): (CancellationToken, mpsc::Receiver<String>),
     ) {
         let obeyed = async {
             match script.interrupt {
@@ -132,9 +142,14 @@ impl ScriptedSession {
                 self.forget(&turn.id);
                 drop(events.send(script.end(&turn, TurnOutcome::Interrupted)).await);
             }
-            () = self.steps(&turn, &script, &events) => {}
+            () = self.steps(&turn, &script, &events, &mut heard) => {}
         }
         self.forget(&turn.id);
+    }
+
+    /// Looks at a turn that runs.
+    fn with_running<T>(&self, turn: &TurnId, look: impl FnOnce(&Running) -> T) -> Option<T> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).get(turn).map(look)
     }
 
     /// A turn runs no more, whatever its script still says.
@@ -142,12 +157,23 @@ impl ScriptedSession {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(turn);
     }
 
-    async fn steps(&self, turn: &Turn, script: &Script, events: &mpsc::Sender<SessionEvent>) {
+    async fn steps(
+        &self,
+        turn: &Turn,
+        script: &Script,
+        events: &mpsc::Sender<SessionEvent>,
+        heard: &mut mpsc::Receiver<String>,
+    ) {
         for step in script.steps.clone() {
             let event = match step {
                 Step::Wait(time) => {
                     wait(time).await;
                     continue;
+                }
+                Step::Hear => {
+                    let Some(text) = heard.recv().await else { return };
+                    let (turn_id, kind) = (Some(turn.id.clone()), OutputKind::Text);
+                    SessionEvent::Output { turn_id, kind, text }
                 }
                 Step::Emit(event) => event,
                 Step::Output(kind, text) => {
@@ -227,16 +253,19 @@ impl Session for ScriptedSession {
         if let Accept::Refuse(error) = &script.accept {
             return Err(error.clone());
         }
-        let (accept, interrupt) = (script.accept.clone(), script.interrupt.clone());
+        let accept = script.accept.clone();
         let interrupted = CancellationToken::new();
+        let (said, heard) = mpsc::channel(crate::limits::SESSION_QUEUE_MAX);
         {
             let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
             if !running.is_empty() {
                 self.world.note_overlap(&turn.id);
             }
-            running.insert(turn.id.clone(), (interrupt, interrupted.clone()));
+            let (interrupt, hears) = (script.interrupt.clone(), script.steer.clone());
+            let turn_runs = Running { interrupt, interrupted: interrupted.clone(), hears, said };
+            running.insert(turn.id.clone(), turn_runs);
         }
-        drop(tokio::spawn(session.follow(turn, script, events, interrupted)));
+        drop(tokio::spawn(session.follow(turn, script, events, (interrupted, heard))));
         match accept {
             Accept::AtOnce | Accept::Refuse(_) => Ok(()),
             Accept::After(time) => {
@@ -252,19 +281,39 @@ impl Session for ScriptedSession {
         }
     }
 
+    async fn steer(&self, turn: &TurnId, text: String) -> Result<Steered> {
+        self.world.note(Asked::Steer(self.id.clone(), turn.clone(), text.clone()));
+        let how = self.with_running(turn, |running| running.hears.clone());
+        match how {
+            Some(Hears::After(time)) => wait(time).await,
+            Some(Hears::Refuses(error)) => return Err(error),
+            Some(Hears::Never) => self.closed.cancelled().await,
+            Some(Hears::TooLate) | None => {}
+        }
+        if self.sender().is_none() {
+            return Err(self.over());
+        }
+        let hears = |running: &Running| match running.hears {
+            Hears::TooLate => false,
+            _ => running.said.try_send(text).is_ok(),
+        };
+        let taken = self.with_running(turn, hears).unwrap_or(false);
+        Ok(if taken { Steered::Taken } else { Steered::TurnOver })
+    }
+
     async fn interrupt(&self, turn: &TurnId) -> Result<()> {
         self.world.note(Asked::Interrupt(self.id.clone(), turn.clone()));
         if self.sender().is_none() {
             return Err(self.over());
         }
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        match running.get(turn) {
-            Some((Interrupt::Refused(error), _)) => Err(error.clone()),
-            Some((Interrupt::EndsAfter(_) | Interrupt::Ignored, token)) => {
-                token.cancel();
+        let Some(running) = running.get(turn) else { return Ok(()) };
+        match &running.interrupt {
+            Interrupt::Refused(error) => Err(error.clone()),
+            Interrupt::EndsAfter(_) | Interrupt::Ignored => {
+                running.interrupted.cancel();
                 Ok(())
             }
-            None => Ok(()),
         }
     }
 

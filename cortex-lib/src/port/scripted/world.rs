@@ -18,6 +18,8 @@ pub enum Asked {
     Open(SessionSpec),
     /// To run a turn.
     Turn(SessionId, Turn),
+    /// To give a turn that runs more to go on.
+    Steer(SessionId, TurnId, String),
     /// To interrupt a turn.
     Interrupt(SessionId, TurnId),
     /// To go on after a tool request.
@@ -119,6 +121,15 @@ impl ScriptedWorld {
 
     pub(super) fn note_overlap(&self, turn: &TurnId) {
         self.lock().overlaps.push(turn.clone());
+    }
+
+    /// What turns that ran were given to go on so far, in order, whether they heard it or not.
+    pub fn steers(&self) -> Vec<(TurnId, String)> {
+        let steer = |asked: &Asked| match asked {
+            Asked::Steer(_, turn, text) => Some((turn.clone(), text.clone())),
+            _ => None,
+        };
+        self.lock().asked.iter().filter_map(steer).collect()
     }
 
     /// The turns that were interrupted so far, in order.

@@ -15,10 +15,12 @@ use tokio::sync::watch;
 
 use super::super::owned::{Exit, Progress, Signal, Started};
 use super::super::program::{Fault, Program, is_own};
+#[cfg(feature = "terminal")]
+use super::super::terminal::Slave;
 use super::hunt::Hunt;
 use super::owner::{ARGUMENT, VARIABLE};
 use super::proc::Proc;
-use super::wire::{Order, Report, Request, send_pipes};
+use super::wire::{Order, Place, Report, Request, send_pipes};
 
 /// This executable, also when its file was replaced or removed since.
 const THIS_EXECUTABLE: &str = "/proc/self/exe";
@@ -65,37 +67,13 @@ pub(super) async fn start(
     program: &Program,
     env: &BTreeMap<OsString, OsString>,
 ) -> Result<Started, Fault> {
-    let broken = |what: &str| {
-        let what = what.to_owned();
-        move |error| Fault::Machinery(what, error)
-    };
-    let order = Order::encode(&program.argv, &program.cwd, env).map_err(Fault::Program)?;
+    let order = order(Place::Pipes, program, env)?;
     let (their_stdin, stdin) = pipe().map_err(broken("no pipe"))?;
     let (stdout, their_stdout) = pipe().map_err(broken("no pipe"))?;
     let (stderr, their_stderr) = pipe().map_err(broken("no pipe"))?;
-    let (ours, theirs) = UnixStream::pair().map_err(broken("no socket"))?;
-    let mut owner = spawn_owner(theirs).map_err(broken("no owner process"))?;
-
-    let handed =
-        hand_over(ours, [their_stdin.into(), their_stdout.into(), their_stderr.into()], &order);
-    let (mut read, write) = handed.await.map_err(broken("its owner process does not listen"))?;
-    let pid = match read_report(&mut read).await.map_err(broken("its owner process ended"))? {
-        Report::Started(pid) => u32::try_from(pid).unwrap_or(0),
-        Report::Refused(error) => {
-            // It has nothing to clean up and ends by itself.
-            owner.wait().await.ok();
-            return Err(Fault::Program(io::Error::from_raw_os_error(error)));
-        }
-        Report::Exited(_) | Report::Cleared => {
-            let error = io::Error::from(io::ErrorKind::InvalidData);
-            return Err(Fault::Machinery("its owner process makes no sense".to_owned(), error));
-        }
-    };
-
-    let (tell, progress) = watch::channel(Progress::default());
-    let hunt = Hunt::of_program(Proc::of(pid), env);
-    #[expect(clippy::disallowed_methods, reason = "it watches one tree and ends with it")]
-    tokio::spawn(follow(owner, read, hunt, tell));
+    let theirs = [their_stdin.into(), their_stdout.into(), their_stderr.into()];
+    let run = Run::begin(&order, theirs).await?;
+    let started = run.watched(env);
     let pipes = || {
         Ok::<_, io::Error>((
             tokio::process::ChildStdin::from_std(ChildStdin::from(OwnedFd::from(stdin)))?,
@@ -104,14 +82,95 @@ pub(super) async fn start(
         ))
     };
     let (stdin, stdout, stderr) = pipes().map_err(broken("no pipe"))?;
-    Ok(Started {
-        pid,
-        stdin: Some(stdin),
-        stdout: Some(stdout),
-        stderr: Some(stderr),
-        control: super::Control::Owner(Line { open: Mutex::new(Some(Open { write, clears: 0 })) }),
-        progress,
-    })
+    Ok(Started { stdin: Some(stdin), stdout: Some(stdout), stderr: Some(stderr), ..started })
+}
+
+/// The same for a program on a terminal.
+#[cfg(feature = "terminal")]
+pub(super) async fn start_on_terminal(
+    program: &Program,
+    env: &BTreeMap<OsString, OsString>,
+    slave: Slave,
+) -> Result<Started, Fault> {
+    let order = order(Place::Terminal, program, env)?;
+    let ends = far_ends(&slave).map_err(broken("no terminal"))?;
+    // Only the program holds it: its end is the end of the output.
+    drop(slave);
+    Ok(Run::begin(&order, ends).await?.watched(env))
+}
+
+/// The terminal for the program, three times. The library does not hand its own out, so it is opened anew.
+#[cfg(feature = "terminal")]
+fn far_ends(slave: &Slave) -> io::Result<[OwnedFd; 3]> {
+    use fs_err::os::unix::fs::OpenOptionsExt as _;
+
+    let path = slave.path.as_ref().ok_or(io::ErrorKind::NotFound)?;
+    // This process may have no terminal, and this one shall not become its own.
+    let no_control = rustix::fs::OFlags::NOCTTY.bits().cast_signed();
+    let mut options = fs_err::OpenOptions::new();
+    let end = options.read(true).write(true).custom_flags(no_control).open(path)?;
+    let end = OwnedFd::from(end.into_file());
+    Ok([end.try_clone()?, end.try_clone()?, end])
+}
+
+fn order(
+    place: Place,
+    program: &Program,
+    env: &BTreeMap<OsString, OsString>,
+) -> Result<Vec<u8>, Fault> {
+    Order::encode(place, &program.argv, &program.cwd, env).map_err(Fault::Program)
+}
+
+fn broken(what: &str) -> impl Fn(io::Error) -> Fault {
+    move |error| Fault::Machinery(what.to_owned(), error)
+}
+
+/// An owner whose program runs.
+struct Run {
+    owner: Child,
+    read: OwnedReadHalf,
+    write: OwnedWriteHalf,
+    pid: u32,
+}
+
+impl Run {
+    async fn begin(order: &[u8], ends: [OwnedFd; 3]) -> Result<Self, Fault> {
+        let (ours, theirs) = UnixStream::pair().map_err(broken("no socket"))?;
+        let mut owner = spawn_owner(theirs).map_err(broken("no owner process"))?;
+        let handed = hand_over(ours, ends, order).await;
+        let (mut read, write) = handed.map_err(broken("its owner process does not listen"))?;
+        match read_report(&mut read).await.map_err(broken("its owner process ended"))? {
+            Report::Started(pid) => {
+                Ok(Self { owner, read, write, pid: u32::try_from(pid).unwrap_or(0) })
+            }
+            Report::Refused(error) => {
+                // It has nothing to clean up and ends by itself.
+                owner.wait().await.ok();
+                Err(Fault::Program(io::Error::from_raw_os_error(error)))
+            }
+            Report::Exited(_) | Report::Cleared => {
+                let error = io::Error::from(io::ErrorKind::InvalidData);
+                Err(Fault::Machinery("its owner process makes no sense".to_owned(), error))
+            }
+        }
+    }
+
+    /// Lets a task watch it.
+    fn watched(self, env: &BTreeMap<OsString, OsString>) -> Started {
+        let (tell, progress) = watch::channel(Progress::default());
+        let hunt = Hunt::of_program(Proc::of(self.pid), env);
+        #[expect(clippy::disallowed_methods, reason = "it watches one tree and ends with it")]
+        tokio::spawn(follow(self.owner, self.read, hunt, tell));
+        let line = Line { open: Mutex::new(Some(Open { write: self.write, clears: 0 })) };
+        Started {
+            pid: self.pid,
+            stdin: None,
+            stdout: None,
+            stderr: None,
+            control: super::Control::Owner(line),
+            progress,
+        }
+    }
 }
 
 /// Starts this executable as an owner. Its end of the socket is closed here when it returns.

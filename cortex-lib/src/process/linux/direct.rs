@@ -17,6 +17,8 @@ use tokio::sync::watch;
 
 use super::super::owned::{Exit, Progress, Signal, Started};
 use super::super::program::{Fault, Program};
+#[cfg(feature = "terminal")]
+use super::super::terminal::Slave;
 use super::hunt::Hunt;
 use super::proc::Proc;
 use super::raw;
@@ -50,10 +52,7 @@ impl Watch {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this module starts processes; the task watches one tree and ends with it"
-)]
+#[expect(clippy::disallowed_methods, reason = "this module starts processes")]
 pub(super) fn start(
     program: &Program,
     env: &BTreeMap<OsString, OsString>,
@@ -72,7 +71,46 @@ pub(super) fn start(
         .stderr(Stdio::piped())
         .spawn()
         .map_err(Fault::Program)?;
+    let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let pid = child.id().unwrap_or(0);
+    let started = watched(Leader::Piped(child), pid, env)?;
+    let (stdin, stdout, stderr) = streams;
+    Ok(Started { stdin, stdout, stderr, ..started })
+}
+
+/// The same for a program on a terminal.
+#[cfg(feature = "terminal")]
+pub(super) fn start_on_terminal(
+    program: &Program,
+    env: &BTreeMap<OsString, OsString>,
+    slave: &Slave,
+) -> Result<Started, Fault> {
+    let child = slave.spawn(program, env)?;
+    let pid = child.process_id().unwrap_or(0);
+    watched(Leader::OnTerminal(child), pid, env)
+}
+
+/// The program itself, as it is reaped.
+enum Leader {
+    Piped(Child),
+    #[cfg(feature = "terminal")]
+    OnTerminal(Box<dyn portable_pty::Child + Send + Sync>),
+}
+
+impl Leader {
+    /// Only called when it has ended, so it does not wait.
+    async fn reap(&mut self) {
+        match self {
+            Self::Piped(child) => drop(child.wait().await),
+            #[cfg(feature = "terminal")]
+            Self::OnTerminal(child) => drop(child.wait()),
+        }
+    }
+}
+
+/// Lets a task watch a program that runs.
+#[expect(clippy::disallowed_methods, reason = "the task watches one tree and ends with it")]
+fn watched(leader: Leader, pid: u32, env: &BTreeMap<OsString, OsString>) -> Result<Started, Fault> {
     let mut tree = Tree { hunt: Hunt::of_program(Proc::of(pid), env), gone: false };
     // The program is not reaped before this process asks for it, so the pid is still its own.
     let handle = i32::try_from(pid)
@@ -91,13 +129,12 @@ pub(super) fn start(
 
     let (tell, progress) = watch::channel(Progress::default());
     let (wanted, wants) = watch::channel(Wanted::default());
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     tokio::spawn(async move {
         serve(&mut tree.hunt, &ended, wants, &tell).await;
-        finish(tree, child, &ended, &tell).await;
+        finish(tree, leader, &ended, &tell).await;
     });
     let control = super::Control::Direct(Watch { handle, wanted });
-    Ok(Started { pid, stdin, stdout, stderr, control, progress })
+    Ok(Started { pid, stdin: None, stdout: None, stderr: None, control, progress })
 }
 
 /// A tree that is ended when it is dropped before its end was seen: with the runtime that watches it.
@@ -145,7 +182,7 @@ async fn serve(
 /// and the number of its group are its own.
 async fn finish(
     mut tree: Tree,
-    mut child: Child,
+    mut leader: Leader,
     ended: &AsyncFd<Arc<OwnedFd>>,
     tell: &watch::Sender<Progress>,
 ) {
@@ -154,7 +191,7 @@ async fn finish(
     }
     tree.hunt.end().await;
     let exit = peek(ended).unwrap_or(Exit { code: None, signal: None });
-    child.wait().await.ok();
+    leader.reap().await;
     tree.gone = true;
     tell.send_modify(|progress| {
         progress.exit.get_or_insert(exit);

@@ -3,6 +3,7 @@
 mod by_owner;
 mod direct;
 mod hunt;
+mod leader;
 mod owner;
 mod proc;
 mod wire;
@@ -13,14 +14,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::owned::{Signal, Started};
 use super::program::{Fault, Program};
+#[cfg(feature = "terminal")]
+use super::terminal::Slave;
 
 /// Main has called [`init`]: started once more with the right argument, this executable is an owner.
 static CAN_OWN: AtomicBool = AtomicBool::new(false);
 
 #[expect(clippy::exit, reason = "an owner has nothing of main's to do, and nothing to clean up")]
 pub(super) fn init() {
-    if owner::is_meant() {
-        std::process::exit(i32::from(owner::run().is_err()));
+    match owner::meant() {
+        Some(owner::Part::Owner) => std::process::exit(i32::from(owner::run().is_err())),
+        Some(owner::Part::Leader) => std::process::exit(i32::from(leader::run().is_err())),
+        None => {}
     }
     CAN_OWN.store(true, Ordering::Release);
 }
@@ -33,6 +38,19 @@ pub(super) async fn start(
         by_owner::start(program, env).await
     } else {
         direct::start(program, env)
+    }
+}
+
+#[cfg(feature = "terminal")]
+pub(super) async fn start_on_terminal(
+    program: &Program,
+    env: &BTreeMap<OsString, OsString>,
+    slave: Slave,
+) -> Result<Started, Fault> {
+    if CAN_OWN.load(Ordering::Acquire) {
+        by_owner::start_on_terminal(program, env, slave).await
+    } else {
+        direct::start_on_terminal(program, env, &slave)
     }
 }
 

@@ -20,9 +20,10 @@ use rustix::process::{
 
 use super::super::owned::{Exit, Signal};
 use super::hunt::pauses;
+use super::leader;
 use super::proc::{Snapshot, strike};
 use super::raw;
-use super::wire::{Order, Report, Request, receive_pipes};
+use super::wire::{Order, Place, Report, Request, receive_pipes};
 
 /// Both together tell an executable that it is started as an owner. One alone may be an accident.
 pub(super) const ARGUMENT: &str = "__cortex-owner";
@@ -33,11 +34,22 @@ const REAP_EVERY: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 /// Rounds that clearing takes at most: a program that starts what was ended again and again is left to it.
 const CLEAR_ROUNDS_MAX: u32 = 100;
 
-/// Whether this process was started as an owner.
+/// What this executable was started as, when not as itself.
+pub(super) enum Part {
+    /// An owner.
+    Owner,
+    /// A program on a terminal that is about to be.
+    Leader,
+}
+
+/// Whether this process was started to do another work than main's.
 #[expect(clippy::disallowed_methods, reason = "this is how an owner is told what it is")]
-pub(super) fn is_meant() -> bool {
-    std::env::args_os().nth(1).is_some_and(|argument| argument == ARGUMENT)
-        && std::env::var_os(VARIABLE).is_some()
+pub(super) fn meant() -> Option<Part> {
+    std::env::var_os(VARIABLE)?;
+    let argument = std::env::args_os().nth(1)?;
+    [(ARGUMENT, Part::Owner), (leader::ARGUMENT, Part::Leader)]
+        .into_iter()
+        .find_map(|(name, part)| (argument == name).then_some(part))
 }
 
 /// Does the work of an owner, from the order on standard input to the end of everything below.
@@ -55,7 +67,11 @@ pub(super) fn run() -> io::Result<()> {
     rustix::stdio::dup2_stdin(fs_err::File::open("/dev/null")?.file())?;
     let pipes = receive_pipes(&socket)?;
     let order = Order::read(&mut socket)?;
-    let program = match spawn(order, pipes) {
+    let started = match order.place {
+        Place::Pipes => spawn(order, pipes),
+        Place::Terminal => leader::spawn(order, pipes),
+    };
+    let program = match started {
         Ok(program) => program,
         Err(error) => return socket.write_all(&refused(&error).bytes()),
     };

@@ -23,10 +23,29 @@ const ORDER_BYTES_MAX: u32 = 64 * 1024 * 1024;
 /// What to run.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Order {
+    pub(super) place: Place,
     pub(super) argv: Vec<OsString>,
     pub(super) cwd: PathBuf,
     /// All of the environment.
     pub(super) env: Vec<(OsString, OsString)>,
+}
+
+/// What a program is started on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Three pipes.
+    Pipes,
+    /// A terminal, three times, which becomes its controlling one.
+    Terminal,
+}
+
+impl Place {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Pipes => "pipes",
+            Self::Terminal => "terminal",
+        }
+    }
 }
 
 /// What the owner is asked to do. The end of the socket asks it to end everything.
@@ -94,6 +113,7 @@ impl Report {
 impl Order {
     /// The order for a program, as bytes with their length in front.
     pub(super) fn encode(
+        place: Place,
         argv: &[OsString],
         cwd: &Path,
         env: &BTreeMap<OsString, OsString>,
@@ -113,6 +133,7 @@ impl Order {
             bytes.push(0);
             Ok(())
         };
+        text(&[OsStr::new(place.word())])?;
         text(&[cwd.as_os_str()])?;
         text(&[&count])?;
         for argument in argv {
@@ -144,6 +165,8 @@ impl Order {
     fn decode(bytes: &[u8]) -> Option<Self> {
         let text = bytes.strip_suffix(b"\0")?;
         let mut parts = text.split(|byte| *byte == 0).map(<[u8]>::to_vec).map(OsString::from_vec);
+        let word = parts.next()?;
+        let place = [Place::Pipes, Place::Terminal].into_iter().find(|it| word == it.word())?;
         let cwd = PathBuf::from(parts.next()?);
         let count: usize = parts.next()?.to_str()?.parse().ok()?;
         let argv: Vec<_> = parts.by_ref().take(count).collect();
@@ -154,7 +177,7 @@ impl Order {
             let (name, value) = (bytes.get(..at)?, bytes.get(at + 1..)?);
             Some((OsStr::from_bytes(name).to_owned(), OsStr::from_bytes(value).to_owned()))
         });
-        (argv.len() == count).then_some(Self { argv, cwd, env: env.collect::<Option<_>>()? })
+        (argv.len() == count).then_some(Self { place, argv, cwd, env: env.collect::<Option<_>>()? })
     }
 }
 
@@ -193,15 +216,18 @@ mod tests {
         let argv: Vec<OsString> =
             vec!["sh".into(), String::new().into(), OsString::from_vec(vec![0xff])];
         let env = BTreeMap::from([("A".into(), "x=y\nz".into()), ("B".into(), OsString::new())]);
-        let bytes = Order::encode(&argv, Path::new("/a b"), &env).unwrap();
-        let order = Order { argv, cwd: "/a b".into(), env: env.into_iter().collect() };
+        let place = Place::Terminal;
+        let bytes = Order::encode(place, &argv, Path::new("/a b"), &env).unwrap();
+        let order = Order { place, argv, cwd: "/a b".into(), env: env.into_iter().collect() };
         assert_eq!(Order::read(&mut bytes.as_slice()).unwrap(), order);
         assert!(Order::read(&mut &bytes[..bytes.len() - 1]).is_err());
     }
 
     #[test]
     fn an_order_with_a_nul_is_refused() {
-        let error = Order::encode(&["a\0b".into()], Path::new("/"), &BTreeMap::new()).unwrap_err();
+        let argv = ["a\0b".into()];
+        let order = Order::encode(Place::Pipes, &argv, Path::new("/"), &BTreeMap::new());
+        let error = order.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     }
 

@@ -42,6 +42,8 @@ CREATE TABLE project (
     root         TEXT NOT NULL,
     is_git       INTEGER NOT NULL CHECK (is_git IN (0, 1)),
     verification TEXT,
+    -- Whether what the folder brings for a runtime counts: settings, hooks, servers.
+    trusted      INTEGER NOT NULL CHECK (trusted IN (0, 1)),
     created_at   INTEGER NOT NULL,
     removed_at   INTEGER
 ) STRICT, WITHOUT ROWID;
@@ -99,12 +101,26 @@ CREATE TABLE turn (
     agent_id   TEXT NOT NULL REFERENCES agent (agent_id),
     session_id TEXT NOT NULL REFERENCES session (session_id),
     text       TEXT NOT NULL,
-    state      TEXT NOT NULL CHECK (state IN ('"sending"', '"running"', '"interrupting"', '"stalled"', '"over"')),
+    state      TEXT NOT NULL CHECK (state IN ('"sending"', '"running"', '"interrupting"', '"stalled"', '"unanswered"', '"over"')),
     failure    TEXT,
     started_at INTEGER NOT NULL,
     ended_at   INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX turn_live ON turn (session_id) WHERE ended_at IS NULL;
+
+-- A message for a turn that ran. One that came too late becomes a turn under its own id.
+CREATE TABLE steer (
+    steer_id   TEXT PRIMARY KEY,
+    turn_id    TEXT NOT NULL REFERENCES turn (turn_id),
+    agent_id   TEXT NOT NULL REFERENCES agent (agent_id),
+    session_id TEXT NOT NULL REFERENCES session (session_id),
+    text       TEXT NOT NULL,
+    state      TEXT NOT NULL CHECK (state IN ('"sending"', '"late"', '"taken"', '"begun"', '"failed"')),
+    failure    TEXT,
+    created_at INTEGER NOT NULL,
+    ended_at   INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX steer_open ON steer (created_at, steer_id) WHERE ended_at IS NULL;
 
 -- One revision of a proposed plan. Revisions of one plan share the id of their first, and all but the newest are
 -- superseded. `nth` is the order in which they came, `decided` the order of approvals and rejections: a clock
@@ -186,11 +202,65 @@ CREATE TABLE attempt (
     failure      TEXT,
     usage        TEXT NOT NULL,
     verification TEXT,
+    -- What is left of its time, in milliseconds, while a tool request of it waits for a person. Absent: its time runs.
+    time_left    INTEGER,
     started_at   INTEGER NOT NULL,
     ended_at     INTEGER,
     UNIQUE (task_id, number)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX attempt_live ON attempt (session_id) WHERE ended_at IS NULL;
+
+-- A tool that an agent wanted to use, or what it asked its user. `nth` is the order in which they came; the newest row is
+-- never removed, so numbers never come twice.
+CREATE TABLE approval (
+    nth         INTEGER PRIMARY KEY,
+    approval_id TEXT NOT NULL UNIQUE,
+    project_id  TEXT NOT NULL REFERENCES project (project_id),
+    agent_id    TEXT NOT NULL REFERENCES agent (agent_id),
+    session_id  TEXT NOT NULL REFERENCES session (session_id),
+    turn_id     TEXT NOT NULL,
+    -- Absent: a person sent the turn directly.
+    attempt_id  TEXT REFERENCES attempt (attempt_id),
+    task_id     TEXT REFERENCES task (task_id),
+    -- The runtime's name of it.
+    request_id  TEXT NOT NULL,
+    tool        TEXT NOT NULL,
+    of_cortex   TEXT,
+    summary     TEXT NOT NULL,
+    -- Without secrets, and cut.
+    input       TEXT NOT NULL,
+    truncated   INTEGER NOT NULL CHECK (truncated IN (0, 1)),
+    cwd         TEXT NOT NULL,
+    questions   TEXT NOT NULL,
+    answers     TEXT,
+    state       TEXT NOT NULL,
+    status      TEXT NOT NULL CHECK (status IN ('pending', 'allowed', 'denied', 'cancelled', 'expired')),
+    -- Whether something can still happen to it.
+    open        INTEGER NOT NULL CHECK (open IN (0, 1)),
+    decided_by  TEXT,
+    reason      TEXT,
+    created_at  INTEGER NOT NULL,
+    decided_at  INTEGER,
+    -- When it is denied because nobody answered. Absent: it waits as long as its turn.
+    due_at      INTEGER
+) STRICT;
+CREATE INDEX approval_open ON approval (nth) WHERE open = 1;
+CREATE INDEX approval_settled ON approval (nth) WHERE open = 0;
+CREATE INDEX approval_agent ON approval (agent_id, nth);
+CREATE INDEX approval_project ON approval (project_id, nth);
+
+-- The rules of a project about tool requests, in their order.
+CREATE TABLE rule (
+    project_id TEXT NOT NULL REFERENCES project (project_id),
+    rule_id    TEXT NOT NULL,
+    position   INTEGER NOT NULL,
+    tool       TEXT NOT NULL,
+    input      TEXT,
+    -- Absent: for every agent.
+    agent_id   TEXT REFERENCES agent (agent_id),
+    decide     TEXT NOT NULL CHECK (decide IN ('allow', 'deny', 'ask')),
+    PRIMARY KEY (project_id, rule_id)
+) STRICT, WITHOUT ROWID;
 
 -- A message of the bus. One that waits at its expires_at has expired, whether or not its row says so yet.
 CREATE TABLE message (

@@ -3,13 +3,11 @@
 
 use std::fmt::Write as _;
 
-use cortex_lib::domain::attempt::Cause;
 use cortex_lib::ids::AttemptId;
 use cortex_lib::port::TurnOutcome;
 use serde_json::json;
 
 use super::*;
-use crate::claude_code::wire;
 
 const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 
@@ -200,7 +198,7 @@ fn what_nobody_asked_for_is_ended_and_may_not_use_tools() {
     let ask = json!({"type": "control_request", "request_id": "r1",
         "request": {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "x"}}});
     let steps = say(&mut conversation, &ask);
-    assert_eq!(steps, [Step::Say(deny("r1", "The turn is being ended.", true))]);
+    assert_eq!(steps, [Step::Say(wire::deny("r1", "The turn is being ended.", true))]);
 }
 
 #[test]

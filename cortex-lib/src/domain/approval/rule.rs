@@ -1,0 +1,148 @@
+//! One rule about tool requests, and what it matches.
+
+use globset::{Glob, GlobMatcher};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::input::{any_text, subject};
+
+/// What a rule decides.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Decide {
+    /// The tool may run.
+    Allow,
+    /// It may not.
+    Deny,
+    /// A person decides.
+    Ask,
+}
+
+/// One rule. What it leaves out matches everything.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub struct Rule {
+    /// Its name, for explanations.
+    #[schemars(length(min = 1, max = 64))]
+    pub id: String,
+    /// The tool by the runtime's name, as a pattern: `Bash`, `mcp__cortex__*`.
+    #[schemars(length(min = 1, max = 256))]
+    pub tool: String,
+    /// A pattern for the arguments: `cargo test*`. One that allows must match what the tool would do (its command, path or address; without such a field every text). One that denies or asks matches any text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 4096))]
+    pub input: Option<String>,
+    /// The agent's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64))]
+    pub agent: Option<String>,
+    /// What it decides.
+    pub decide: Decide,
+}
+
+impl Rule {
+    pub(super) fn matches(&self, agent: &str, tool: &str, input: &Value) -> bool {
+        self.agent.as_deref().is_none_or(|name| name == agent)
+            && pattern(&self.tool).is_some_and(|pattern| pattern.is_match(tool))
+            && self.input.as_deref().is_none_or(|text| {
+                pattern(text).is_some_and(|pattern| self.matches_input(input, &pattern))
+            })
+    }
+
+    /// Whether it is a rule that allows this, whoever asks.
+    pub fn allows(&self, tool: &str, input: &Value) -> bool {
+        let agent = self.agent.as_deref().unwrap_or_default();
+        self.decide == Decide::Allow && self.matches(agent, tool, input)
+    }
+
+    /// An agent writes the arguments, also those that only describe. So they may make a request forbidden, but what
+    /// makes it allowed is what the tool really does with them.
+    fn matches_input(&self, input: &Value, pattern: &GlobMatcher) -> bool {
+        match self.decide {
+            Decide::Allow => {
+                let subject = subject(input);
+                !subject.is_empty() && subject.iter().all(|text| pattern.is_match(text))
+            }
+            Decide::Deny | Decide::Ask => any_text(input, &mut |text| pattern.is_match(text)),
+        }
+    }
+
+    /// What is wrong with it, if anything: a pattern that is none never matches, which would hide a deny.
+    pub fn problem(&self) -> Option<String> {
+        [Some(&self.tool), self.input.as_ref()]
+            .into_iter()
+            .flatten()
+            .find(|text| pattern(text).is_none())
+            .map(|text| format!("{text:?} is not a pattern"))
+    }
+}
+
+/// Without a separator that `*` stops at: a command is no path, and a rule for `rm *` means every file.
+fn pattern(text: &str) -> Option<GlobMatcher> {
+    Glob::new(text).ok().map(|glob| glob.compile_matcher())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn rule(tool: &str, input: Option<&str>, decide: Decide) -> Rule {
+        Rule {
+            id: "r".into(),
+            tool: tool.into(),
+            input: input.map(Into::into),
+            agent: None,
+            decide,
+        }
+    }
+
+    #[test]
+    fn rules_match_tools_and_inputs() {
+        use Decide::{Allow, Ask, Deny};
+        let table = [
+            ("Bash", None, Allow, "Bash", json!({}), true),
+            ("Bash", None, Allow, "BashOutput", json!({}), false),
+            ("*", None, Deny, "anything", json!(null), true),
+            ("mcp__cortex__*", None, Allow, "mcp__cortex__list_tasks", json!({}), true),
+            ("{Read,Glob}", None, Allow, "Glob", json!({}), true),
+            ("Bash", Some("cargo *"), Allow, "Bash", json!({ "command": "cargo test" }), true),
+            ("Bash", Some("cargo *"), Allow, "Bash", json!({ "command": "rm -r ." }), false),
+            ("*", Some("rm *"), Deny, "Bash", json!({ "command": "rm -r /a/b" }), true),
+            ("*", Some("cargo *"), Allow, "exec", json!({ "command": ["cargo", "test"] }), true),
+            // What only describes does not allow.
+            (
+                "Bash",
+                Some("cargo *"),
+                Allow,
+                "Bash",
+                json!({ "command": "rm -r .", "description": "cargo test" }),
+                false,
+            ),
+            ("Bash", Some("cargo *"), Allow, "Bash", json!({}), false),
+            // But it forbids, wherever it stands.
+            ("*", Some("*secret*"), Deny, "Tool", json!({ "a": [{ "b": "a secret" }] }), true),
+            ("*", Some("*push*"), Ask, "Bash", json!({ "command": "x", "note": "push" }), true),
+            // Without a known field every text has to match.
+            ("T", Some("a*"), Allow, "T", json!({ "x": "ab", "y": ["ac"] }), true),
+            ("T", Some("a*"), Allow, "T", json!({ "x": "ab", "y": ["b"] }), false),
+        ];
+        for (tool, input, decide, asked, arguments, matches) in table {
+            let found = rule(tool, input, decide).matches("a", asked, &arguments);
+            assert_eq!(found, matches, "{decide:?} {tool} {input:?}: {asked} {arguments}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_is_none_is_a_problem() {
+        assert_eq!(rule("Bash", Some("cargo *"), Decide::Deny).problem(), None);
+        let problem = rule("[", None, Decide::Deny).problem().unwrap_or_default();
+        assert!(problem.contains("\"[\" is not a pattern"), "{problem}");
+    }
+}

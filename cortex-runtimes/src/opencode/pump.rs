@@ -1,0 +1,606 @@
+//! The loop of a session: it alone owns the conversation and the hold on the server.
+//!
+//! It does what the [`Step`]s of the conversation say and what [`Command`]s ask. What it asks of the server runs beside it, so a
+//! slow answer holds up neither an interrupt nor a close.
+
+use std::collections::VecDeque;
+use std::future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cortex_lib::domain::attempt::Cause;
+use cortex_lib::env::Env;
+use cortex_lib::error::{Code, Error, Result};
+use cortex_lib::ids::{SessionId, TurnId};
+use cortex_lib::limits::SESSION_QUEUE_MAX;
+use cortex_lib::port::{SessionEvent, Turn, TurnEnd};
+use cortex_lib::process;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use hyper::Method;
+use serde_json::{Value, json};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, timeout};
+
+use super::asks::Reply;
+use super::http::{Api, Fault, within};
+use super::ids;
+use super::map::{Conversation, Step};
+use super::model::Model;
+use super::outcome::failure;
+use super::pool::Lease;
+use super::routes::{Ears, Heard};
+use super::server::QUICK_WAIT;
+use super::session::Command;
+use super::wire::{Look, Permission, Questions, Whole};
+
+/// How long the server may take to begin a turn. It took 0.1 s, and seconds in a folder that it was never in.
+const ACCEPT_WAIT: Duration = Duration::from_mins(1);
+/// The pause before the session is looked at again, while its end is in doubt.
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
+/// Looks after which what is seen counts.
+const LOOKS_MAX: u32 = 15;
+/// How long a request may wait for its arguments, which follow it at once.
+const HOLD_WAIT: Duration = Duration::from_millis(500);
+/// How long the processes of a session may take to end after a kill.
+const CLEAR_WAIT: Duration = Duration::from_secs(5);
+/// The grace of a session that was dropped and not closed.
+const DROP_GRACE: Duration = Duration::from_secs(3);
+/// How long an answer may take while a session ends.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+/// How often a sign of life without anything to see is passed on. Stalls are counted in minutes.
+const ACTIVE_EVERY: Duration = Duration::from_secs(1);
+/// Messages of a look. A turn answers with one for each of its steps; the last ones count.
+const MESSAGES_LOOKED: usize = 50;
+
+/// What the loop starts with.
+pub(super) struct Parts {
+    pub(super) lease: Lease,
+    pub(super) ears: Ears,
+    pub(super) env: Arc<dyn Env>,
+    pub(super) fixed: Fixed,
+}
+
+/// What does not change in a session.
+pub(super) struct Fixed {
+    pub(super) session_id: SessionId,
+    /// Its name with the server.
+    pub(super) native: String,
+    pub(super) cwd: PathBuf,
+    pub(super) agent: String,
+    pub(super) model: Model,
+    pub(super) instructions: Option<String>,
+    /// The name of its MCP server.
+    pub(super) mcp: Option<String>,
+    /// The conversation is not kept.
+    pub(super) fleeting: bool,
+    /// How long the model may be silent.
+    pub(super) silence: Duration,
+}
+
+/// What was asked of the server beside the loop.
+type Asking = Pin<Box<dyn Future<Output = Done> + Send>>;
+
+/// What the server answered.
+enum Done {
+    Prompted(Result<Value, Fault>),
+    Aborted(Result<Value, Fault>),
+    Looked(Result<Look, Fault>),
+    Replied(Result<Value, Fault>),
+}
+
+/// What the loop wakes up for.
+enum Happened {
+    /// A command came; `None`: the session was dropped.
+    Told(Option<Command>),
+    /// Something is due.
+    Due,
+    /// The core takes another event.
+    Room,
+    /// The server said something.
+    Heard(Heard),
+    /// The server answered.
+    Done(Done),
+    /// The server has ended.
+    Gone,
+}
+
+/// A turn that has not begun yet.
+struct Sending {
+    reply: oneshot::Sender<Result<()>>,
+    until: Instant,
+}
+
+/// The loop's state.
+pub(super) struct Pump {
+    lease: Lease,
+    ears: Ears,
+    env: Arc<dyn Env>,
+    fixed: Fixed,
+    conversation: Conversation,
+    asking: FuturesUnordered<Asking>,
+    events: mpsc::Sender<SessionEvent>,
+    /// What is still to be passed on. While it holds something, nothing is heard.
+    outbox: VecDeque<SessionEvent>,
+    last_active: Option<Instant>,
+    /// When something of the session was heard last.
+    last_heard: Instant,
+    sending: Option<Sending>,
+    aborting: bool,
+    looking: bool,
+    look_at: Option<Instant>,
+    looks: u32,
+    held_until: Option<Instant>,
+    /// A turn that has its end, once what it left behind is gone.
+    finished: Option<(TurnEnd, bool)>,
+    /// When closing must be done.
+    closing: Option<Instant>,
+    /// Why it ended, once nothing lives.
+    ending: watch::Sender<Option<String>>,
+}
+
+impl Pump {
+    pub(super) fn new(
+        parts: Parts,
+        events: mpsc::Sender<SessionEvent>,
+        ending: watch::Sender<Option<String>>,
+    ) -> Self {
+        let Parts { lease, ears, env, fixed } = parts;
+        Self {
+            conversation: Conversation::new(fixed.native.clone(), fixed.mcp.clone()),
+            lease,
+            ears,
+            env,
+            fixed,
+            asking: FuturesUnordered::new(),
+            events,
+            outbox: VecDeque::new(),
+            last_active: None,
+            last_heard: Instant::now(),
+            sending: None,
+            aborting: false,
+            looking: false,
+            look_at: None,
+            looks: 0,
+            held_until: None,
+            finished: None,
+            closing: None,
+            ending,
+        }
+    }
+
+    pub(super) async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
+        let mut gone = self.lease.watch();
+        loop {
+            match self.next(&mut inbox, &mut gone).await {
+                Happened::Told(Some(command)) => self.command(command),
+                Happened::Told(None) => self.close(DROP_GRACE),
+                Happened::Due => self.on_time(Instant::now()),
+                Happened::Room => self.pass_on(),
+                Happened::Heard(heard) => self.heard(heard),
+                Happened::Done(done) => self.done(done),
+                Happened::Gone => break,
+            }
+            self.settle().await;
+            let closed = |until: &Instant| !self.works() || *until <= Instant::now();
+            if self.closing.as_ref().is_some_and(closed) {
+                break;
+            }
+        }
+        // Who still asks something is told that the session has ended.
+        drop(inbox);
+        self.finish().await;
+    }
+
+    /// Waits for the next thing. What is cut off by another loses nothing: each of them may be dropped.
+    async fn next(
+        &mut self,
+        inbox: &mut mpsc::Receiver<Command>,
+        gone: &mut watch::Receiver<Option<String>>,
+    ) -> Happened {
+        let wake = self.next_wake();
+        let hears = self.outbox.is_empty() || self.closing.is_some();
+        tokio::select! {
+            biased;
+            command = inbox.recv(), if self.closing.is_none() || !inbox.is_closed() => Happened::Told(command),
+            () = wait_until(wake) => Happened::Due,
+            _ = self.events.reserve(), if !self.outbox.is_empty() => Happened::Room,
+            Some(heard) = self.ears.events.recv(), if hears => Happened::Heard(heard),
+            Some(done) = self.asking.next(), if !self.asking.is_empty() => Happened::Done(done),
+            _ = gone.wait_for(Option::is_some) => Happened::Gone,
+        }
+    }
+
+    fn next_wake(&self) -> Option<Instant> {
+        let sending = self.sending.as_ref().map(|sending| sending.until);
+        let silent =
+            self.conversation.waits_for_model().then(|| self.last_heard + self.fixed.silence);
+        [sending, silent, self.look_at, self.held_until, self.closing].into_iter().flatten().min()
+    }
+
+    /// Passes on what there is room for.
+    fn pass_on(&mut self) {
+        while let Some(event) = self.outbox.pop_front() {
+            match self.events.try_send(event) {
+                Ok(()) => {}
+                Err(TrySendError::Full(event)) => return self.outbox.push_front(event),
+                // Nobody listens any more; the session still has to be closed.
+                Err(TrySendError::Closed(_)) => self.outbox.clear(),
+            }
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Send { turn, reply } => self.send(&turn, reply),
+            Command::Interrupt { turn, reply } => {
+                self.interrupt(&turn);
+                tell(reply, ());
+            }
+            Command::Answer { request_id, answer, reply } => {
+                if let Some(Reply { path, body }) = self.conversation.answer(&request_id, &answer) {
+                    let path = within(&path, &self.fixed.cwd);
+                    let api = self.lease.api.clone();
+                    self.ask(
+                        async move { Done::Replied(api.post(&path, &body, QUICK_WAIT).await) },
+                    );
+                }
+                tell(reply, ());
+            }
+            Command::Close { grace } => self.close(grace),
+        }
+    }
+
+    fn ask(&mut self, asking: impl Future<Output = Done> + Send + 'static) {
+        self.asking.push(Box::pin(asking));
+    }
+
+    fn send(&mut self, turn: &Turn, reply: oneshot::Sender<Result<()>>) {
+        let busy = self.sending.is_some() || self.finished.is_some() || self.aborting;
+        if busy || self.conversation.turn().is_some() {
+            let error = Error::new(Code::RuntimeTurnInProgress, "OpenCode still runs a turn");
+            tell(reply, Err(error));
+            return;
+        }
+        if !self.fixed.cwd.is_dir() {
+            // The server takes a prompt for a folder that is not there and never answers it.
+            let message = format!("the folder {} is not there", self.fixed.cwd.display());
+            tell(reply, Err(Error::new(Code::ProjectInvalidRoot, message)));
+            return;
+        }
+        self.sending = Some(Sending { reply, until: Instant::now() + ACCEPT_WAIT });
+        self.looks = 0;
+        self.look_at = None;
+        let prompt = ids::message(&*self.env);
+        // Both are named each time: what a session was made with does not count.
+        let mut body = json!({
+            "messageID": prompt,
+            "agent": self.fixed.agent,
+            "model": self.fixed.model.of_prompt(),
+            "parts": [{"type": "text", "text": turn.instruction}],
+        });
+        if let (Some(instructions), Some(fields)) = (&self.fixed.instructions, body.as_object_mut())
+        {
+            fields.insert("system".to_owned(), instructions.clone().into());
+        }
+        self.conversation.sent(turn, prompt);
+        let path = self.of_session("/prompt_async");
+        let api = self.lease.api.clone();
+        self.ask(async move { Done::Prompted(api.post(&path, &body, ACCEPT_WAIT).await) });
+    }
+
+    fn of_session(&self, path: &str) -> String {
+        let native = &self.fixed.native;
+        within(&format!("/session/{native}{path}"), &self.fixed.cwd)
+    }
+
+    fn interrupt(&mut self, turn: &TurnId) {
+        if self.conversation.turn() == Some(turn)
+            && let Some(step) = self.conversation.interrupted()
+        {
+            self.step(step);
+        }
+    }
+
+    fn close(&mut self, grace: Duration) {
+        // The rest of the grace is for what the session leaves behind.
+        let until = Instant::now() + grace * 60 / 100;
+        // A later call may only make it shorter.
+        self.closing = Some(self.closing.map_or(until, |earlier| earlier.min(until)));
+        if let Some(step) = self.conversation.interrupted() {
+            self.step(step);
+        }
+    }
+
+    /// Whether the server works for the session, or a turn is not quite over.
+    fn works(&self) -> bool {
+        self.conversation.turn().is_some() || self.finished.is_some() || self.aborting
+    }
+
+    fn heard(&mut self, heard: Heard) {
+        self.last_heard = Instant::now();
+        match heard {
+            Heard::Told(told) => {
+                let now = self.env.now();
+                for step in self.conversation.take(*told, now) {
+                    self.step(step);
+                }
+            }
+            Heard::Gap => self.look(),
+        }
+        if self.ears.missed() {
+            self.look();
+        }
+        if self.conversation.holds_asks() {
+            self.held_until.get_or_insert(Instant::now() + HOLD_WAIT);
+        } else {
+            self.held_until = None;
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Emit(event) => self.emit(event),
+            Step::Accepted => self.accepted(Ok(())),
+            Step::Refused(why) => {
+                let message = format!("OpenCode did not begin the turn: {why}");
+                self.accepted(Err(Error::new(Code::RuntimeProtocol, message)));
+            }
+            Step::Abort => self.abort(),
+            Step::Look => self.look_at = Some(Instant::now() + LOOK_AGAIN),
+            Step::Over { end, leaves_nothing } => {
+                self.look_at = None;
+                self.finished = Some((end, leaves_nothing));
+            }
+        }
+    }
+
+    fn accepted(&mut self, begun: Result<()>) {
+        self.last_heard = Instant::now();
+        if let Some(sending) = self.sending.take() {
+            tell(sending.reply, begun);
+        }
+    }
+
+    /// Asks for the end of what runs. One request at a time is enough.
+    fn abort(&mut self) {
+        if self.aborting {
+            return;
+        }
+        self.aborting = true;
+        let path = self.of_session("/abort");
+        let api = self.lease.api.clone();
+        self.ask(async move { Done::Aborted(api.post(&path, &json!({}), QUICK_WAIT).await) });
+    }
+
+    fn look(&mut self) {
+        self.look_at = None;
+        if self.looking || self.conversation.turn().is_none() {
+            return;
+        }
+        self.looking = true;
+        let messages = self.of_session(&format!("/message?limit={MESSAGES_LOOKED}"));
+        let (api, cwd) = (self.lease.api.clone(), self.fixed.cwd.clone());
+        let native = self.fixed.native.clone();
+        self.ask(async move {
+            let state = within("/session/status", &cwd);
+            let requests = [within("/permission", &cwd), within("/question", &cwd)];
+            Done::Looked(look(&api, &native, &state, &messages, &requests).await)
+        });
+    }
+
+    fn done(&mut self, done: Done) {
+        match done {
+            // It says nothing about the turn: an event does, when it begins.
+            Done::Prompted(Ok(_)) => {}
+            Done::Prompted(Err(fault)) => {
+                if self.sending.is_some() {
+                    self.conversation.unsent();
+                    self.accepted(Err(self.lease.protocol("take the turn", &fault)));
+                }
+            }
+            Done::Aborted(answer) => {
+                self.aborting = false;
+                if let Err(fault) = answer {
+                    tracing::warn!(%fault, "OpenCode did not end a turn");
+                }
+                // The end of the turn is among the events, but not when nothing ran.
+                if self.conversation.turn().is_some() {
+                    self.look_at = Some(Instant::now() + LOOK_AGAIN);
+                }
+            }
+            Done::Looked(seen) => {
+                self.looking = false;
+                self.looked(seen);
+            }
+            Done::Replied(Ok(_)) => {}
+            Done::Replied(Err(fault)) => {
+                tracing::debug!(%fault, "an answer to a request came too late");
+            }
+        }
+    }
+
+    fn looked(&mut self, seen: Result<Look, Fault>) {
+        self.looks += 1;
+        let last = self.looks >= LOOKS_MAX;
+        match seen {
+            Ok(seen) => {
+                if seen.busy {
+                    self.looks = 0;
+                }
+                let now = self.env.now();
+                for step in self.conversation.looked(seen, last, now) {
+                    self.step(step);
+                }
+            }
+            Err(fault) if last => {
+                let message = format!("OpenCode does not show the session: {fault}");
+                let why = failure(Cause::Transient, message);
+                for step in self.conversation.give_up(why) {
+                    self.step(step);
+                }
+            }
+            Err(_) => self.look_at = Some(Instant::now() + LOOK_AGAIN),
+        }
+    }
+
+    fn on_time(&mut self, now: Instant) {
+        if self.look_at.is_some_and(|at| at <= now) {
+            self.look();
+        }
+        if self.held_until.is_some_and(|until| until <= now) {
+            self.held_until = None;
+            for step in self.conversation.pass_on_asks() {
+                self.step(step);
+            }
+        }
+        if self.sending.as_ref().is_some_and(|sending| sending.until <= now) {
+            let seconds = ACCEPT_WAIT.as_secs();
+            let message = format!("OpenCode did not begin the turn within {seconds} s");
+            self.conversation.unsent();
+            self.accepted(Err(Error::new(Code::RuntimeProtocol, message)));
+            // It may begin yet.
+            self.abort();
+        }
+        if self.conversation.waits_for_model() && self.last_heard + self.fixed.silence <= now {
+            self.last_heard = now;
+            let seconds = self.fixed.silence.as_secs();
+            let why = failure(Cause::Transient, format!("the model was silent for {seconds} s"));
+            for step in self.conversation.give_up(why) {
+                self.step(step);
+            }
+        }
+    }
+
+    /// Reports the end of a turn once nothing of it lives.
+    async fn settle(&mut self) {
+        let Some((end, leaves_nothing)) = self.finished.take() else { return };
+        if leaves_nothing && self.conversation.ran_tools() {
+            self.clear().await;
+        }
+        self.emit(SessionEvent::TurnEnded(end));
+    }
+
+    /// Ends what tools of the session left behind.
+    async fn clear(&mut self) {
+        // What a sub-agent started carries the name of its own session, if it was not known whose that is.
+        let names = self.conversation.sessions().map(str::to_owned);
+        let names: Vec<String> =
+            std::iter::once(self.fixed.session_id.to_string()).chain(names).collect();
+        if timeout(CLEAR_WAIT, process::sweep(names)).await.is_err() {
+            tracing::warn!(session = %self.fixed.session_id, "processes of an ended turn live on");
+        }
+    }
+
+    fn emit(&mut self, event: SessionEvent) {
+        match &event {
+            SessionEvent::Active => {
+                let now = Instant::now();
+                if self.last_active.is_some_and(|last| now < last + ACTIVE_EVERY) {
+                    return;
+                }
+                self.last_active = Some(now);
+            }
+            // A session that closes goes on, whether or not somebody takes what it says.
+            SessionEvent::Output { .. } if self.outbox.len() >= SESSION_QUEUE_MAX => return,
+            _ => {}
+        }
+        self.outbox.push_back(event);
+    }
+
+    /// Ends everything, passes on the last words, and says why.
+    async fn finish(mut self) {
+        let why = self.lease.end();
+        self.asking.clear();
+        if why.is_none() {
+            self.leave().await;
+        }
+        self.lease.leave(&self.fixed.native);
+        self.clear().await;
+        let message = match why {
+            Some(why) if self.closing.is_none() => why,
+            _ => "the session was closed".to_owned(),
+        };
+        self.lease.release().await;
+        let ended = SessionEvent::Ended { message: message.clone() };
+        self.outbox.push_back(ended);
+        self.ending.send_replace(Some(message));
+        // Only now: a turn whose sending failed has its reason in `ending`.
+        self.sending = None;
+        for event in self.outbox.drain(..) {
+            if self.events.send(event).await.is_err() {
+                break;
+            }
+        }
+    }
+
+    /// Takes from the server what belongs to the session.
+    async fn leave(&mut self) {
+        let api = &self.lease.api;
+        if self.conversation.turn().is_some() {
+            let abort = api.post(&self.of_session("/abort"), &json!({}), LAST_WAIT).await;
+            note(abort, "a turn was not ended");
+        }
+        if let Some(mcp) = &self.fixed.mcp {
+            let path = within(&format!("/mcp/{mcp}/disconnect"), &self.fixed.cwd);
+            note(
+                api.post(&path, &json!({}), LAST_WAIT).await,
+                "the tools of Cortex stay connected",
+            );
+        }
+        if self.fixed.fleeting {
+            let deleted = api.ask(Method::DELETE, &self.of_session(""), None, LAST_WAIT).await;
+            note(deleted, "the conversation was not removed");
+        }
+    }
+}
+
+fn note(answer: Result<Value, Fault>, what: &str) {
+    if let Err(fault) = answer {
+        tracing::debug!(%fault, what);
+    }
+}
+
+/// Reads what a session does and has said.
+async fn look(
+    api: &Api,
+    native: &str,
+    state: &str,
+    messages: &str,
+    requests: &[String; 2],
+) -> Result<Look, Fault> {
+    let [permissions, questions] = requests;
+    // In this order: what ends after the first answer is in the second.
+    let state = api.get(state, QUICK_WAIT).await?;
+    let kind = state.get(native).and_then(|state| state.get("type")).and_then(Value::as_str);
+    let messages = api.get(messages, QUICK_WAIT).await?;
+    let permissions = api.get(permissions, QUICK_WAIT).await?;
+    let questions = api.get(questions, QUICK_WAIT).await?;
+    Ok(Look {
+        busy: !matches!(kind, None | Some("idle")),
+        messages: list::<Whole>(messages),
+        permissions: list::<Permission>(permissions),
+        questions: list::<Questions>(questions),
+    })
+}
+
+/// Those of a list that can be read.
+fn list<T: serde::de::DeserializeOwned>(value: Value) -> Vec<T> {
+    let Value::Array(all) = value else { return Vec::new() };
+    all.into_iter().filter_map(|one| serde_json::from_value(one).ok()).collect()
+}
+
+/// Answers a caller, who may have gone away in the meantime.
+fn tell<T>(caller: oneshot::Sender<T>, answer: T) {
+    drop(caller.send(answer));
+}
+
+async fn wait_until(wake: Option<Instant>) {
+    match wake {
+        Some(wake) => tokio::time::sleep_until(wake).await,
+        None => future::pending().await,
+    }
+}

@@ -1,0 +1,193 @@
+//! The CLI in a terminal: a person types and sees, leaves and comes back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cortex_lib::domain::agent::{Interaction, Role};
+use cortex_lib::error::{Code, Result};
+use cortex_lib::ids::{AgentId, AttemptId, SessionId, TurnId};
+use cortex_lib::port::{
+    Opened, Runtime as _, SessionEvent, SessionSpec, Terminal, TerminalSize, ToolAnswer, Turn,
+};
+use cortex_scripted::suite::Case;
+use cortex_scripted::{Answer, Script, When, cases};
+use serde_json::json;
+use tokio::time::{interval, timeout};
+
+use crate::place::{Place, alive};
+
+pub(crate) fn all() -> Vec<Case> {
+    cases![
+        a_person_types_sees_the_reply_leaves_and_comes_back,
+        a_conversation_in_a_terminal_goes_on_after_a_new_start,
+        leaving_the_cli_ends_the_session,
+        what_the_cli_asks_first_is_left_to_the_person,
+    ]
+    .into()
+}
+
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What a person has answered the CLI before: it knows the person, the folder and the key.
+fn settled(place: &Place) {
+    let project = place.home.project();
+    let config = json!({
+        "hasCompletedOnboarding": true,
+        "theme": "dark",
+        "projects": {project.to_str().unwrap(): {"hasTrustDialogAccepted": true}},
+        "customApiKeyResponses": {"approved": ["-key-that-opens-nothing"[3..].to_owned()], "rejected": []},
+    });
+    fs_err::write(config_file(place), config.to_string()).unwrap();
+}
+
+fn config_file(place: &Place) -> std::path::PathBuf {
+    place.home.config().join(".claude.json")
+}
+
+async fn open(place: &Place, change: impl FnOnce(&mut SessionSpec)) -> Result<Opened> {
+    let scratch = tempfile::tempdir_in(place.home.home()).unwrap().keep();
+    let mut spec = SessionSpec {
+        session_id: SessionId::new(place.marker()),
+        agent_id: Some(AgentId::new("agent")),
+        role: Role::Worker,
+        interaction: Interaction::Terminal,
+        cwd: place.home.project(),
+        scratch,
+        model: None,
+        instructions: None,
+        resume: None,
+        read_only: false,
+        trusted: false,
+        mcp: None,
+    };
+    change(&mut spec);
+    timeout(PATIENCE, place.runtime().open(spec)).await.unwrap()
+}
+
+/// Waits until the terminal shows this.
+async fn shows(terminal: &Arc<dyn Terminal>, text: &str) {
+    let look = async {
+        let mut ticks = interval(Duration::from_millis(20));
+        while !terminal.picture().text().contains(text) {
+            ticks.tick().await;
+        }
+    };
+    let seen = timeout(PATIENCE, look).await;
+    assert!(seen.is_ok(), "{text:?} does not come:\n{}", terminal.picture().text());
+}
+
+/// Types a line. The CLI takes what comes at once for a paste, in which a line end is one.
+async fn says(terminal: &Arc<dyn Terminal>, text: &str) {
+    terminal.write(text.into()).await.unwrap();
+    shows(terminal, text).await;
+    terminal.write(b"\r".to_vec()).await.unwrap();
+}
+
+async fn a_person_types_sees_the_reply_leaves_and_comes_back() {
+    let script = Script::new()
+        .on(When::last_user("where is the heron"), Answer::text("The heron is in the reeds."))
+        .otherwise(Answer::text("Something else."));
+    let place = Place::new(script).await;
+    settled(&place);
+    let opened = open(&place, |spec| spec.instructions = Some("Speak of birds alone.".to_owned()));
+    let opened = opened.await.unwrap();
+    let terminal = opened.terminal.unwrap();
+    assert!(opened.facts.pid.is_some() && opened.facts.native_session_id.is_some());
+
+    let mut attached = terminal.attach();
+    shows(&terminal, "?").await;
+    says(&terminal, "where is the heron").await;
+    shows(&terminal, "The heron is in the reeds.").await;
+    let mut seen = Vec::new();
+    while let Ok(bytes) = attached.output.try_recv() {
+        seen.extend(bytes);
+    }
+    assert!(!attached.screen.is_empty() && !seen.is_empty());
+    let requests = place.server.requests();
+    let instructed =
+        requests.iter().any(|request| request.system.contains("Speak of birds alone."));
+    assert!(instructed, "{requests:?}");
+    drop(attached);
+
+    // Another one, in a window of another size.
+    let size = TerminalSize { rows: 30, columns: 90 };
+    terminal.resize(size).unwrap();
+    let again = terminal.attach();
+    assert_eq!((again.size, terminal.picture().size), (size, size));
+    let screen = String::from_utf8(again.screen).unwrap();
+    assert!(screen.contains("heron") && screen.contains("reeds"), "{screen:?}");
+    says(&terminal, "and the owl").await;
+    shows(&terminal, "Something else.").await;
+
+    let turn = Turn {
+        id: TurnId::new("t"),
+        attempt_id: Some(AttemptId::new("a")),
+        instruction: "x".to_owned(),
+    };
+    for refused in [
+        opened.session.send(turn).await,
+        opened.session.interrupt(&TurnId::new("t")).await,
+        opened.session.answer("r", ToolAnswer::Allow).await,
+    ] {
+        assert_eq!(refused.unwrap_err().code(), Code::RuntimeUnsupportedInTerminalMode);
+    }
+    timeout(PATIENCE, opened.session.close(Duration::from_secs(10))).await.unwrap();
+    assert_eq!(alive(place.marker()), Vec::<String>::new());
+    assert_eq!(terminal.write(b"x".to_vec()).await.unwrap_err().code(), Code::RuntimeSessionEnded);
+    let mut events = opened.events;
+    let ended = events.recv().await;
+    assert!(matches!(ended, Some(SessionEvent::Ended { .. })), "{ended:?}");
+    assert_eq!(events.recv().await, None);
+}
+
+async fn a_conversation_in_a_terminal_goes_on_after_a_new_start() {
+    let place = Place::new(Script::new().otherwise(Answer::text("So noted."))).await;
+    settled(&place);
+    let opened = open(&place, |_| {}).await.unwrap();
+    let native = opened.facts.native_session_id.clone().unwrap();
+    shows(opened.terminal.as_ref().unwrap(), "?").await;
+    opened.session.close(Duration::from_secs(10)).await;
+    // Nothing was said yet, so there is nothing to resume; it begins all the same.
+    let opened = open(&place, |spec| spec.resume = Some(native.clone())).await.unwrap();
+    let terminal = opened.terminal.clone().unwrap();
+    shows(&terminal, "?").await;
+    says(&terminal, "remember the heron").await;
+    shows(&terminal, "So noted.").await;
+    opened.session.close(Duration::from_secs(10)).await;
+
+    let opened = open(&place, |spec| spec.resume = Some(native.clone())).await.unwrap();
+    let terminal = opened.terminal.clone().unwrap();
+    shows(&terminal, "remember the heron").await;
+    opened.session.close(Duration::from_secs(10)).await;
+    assert_eq!(alive(place.marker()), Vec::<String>::new());
+}
+
+async fn leaving_the_cli_ends_the_session() {
+    let place = Place::new(Script::new()).await;
+    settled(&place);
+    let mut opened = open(&place, |_| {}).await.unwrap();
+    let terminal = opened.terminal.unwrap();
+    shows(&terminal, "?").await;
+    let mut attached = terminal.attach();
+    says(&terminal, "/exit").await;
+    let ended = timeout(PATIENCE, opened.events.recv()).await.unwrap();
+    let Some(SessionEvent::Ended { message }) = ended else { panic!("{ended:?}") };
+    assert!(message.contains("exit code 0"), "{message}");
+    // Who watches sees the end, too.
+    timeout(PATIENCE, async { while attached.output.recv().await.is_some() {} }).await.unwrap();
+    assert_eq!(alive(place.marker()), Vec::<String>::new());
+}
+
+/// Cortex neither answers the CLI's own first questions nor writes into its configuration.
+async fn what_the_cli_asks_first_is_left_to_the_person() {
+    let place = Place::new(Script::new()).await;
+    let config = json!({"hasCompletedOnboarding": true, "theme": "dark"});
+    fs_err::write(config_file(&place), config.to_string()).unwrap();
+    let opened = open(&place, |_| {}).await.unwrap();
+    let terminal = opened.terminal.unwrap();
+    shows(&terminal, "trust").await;
+    let text = fs_err::read_to_string(config_file(&place)).unwrap();
+    assert!(!text.contains("\"hasTrustDialogAccepted\": true"), "{text}");
+    opened.session.close(Duration::from_secs(5)).await;
+    assert_eq!(alive(place.marker()), Vec::<String>::new());
+}
