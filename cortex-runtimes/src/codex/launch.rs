@@ -46,7 +46,7 @@ const OFF: [&str; 9] = [
 ];
 
 /// How long the catalogue may take. It was seen to take 0.05 s; it may ask the account's server.
-const CATALOGUE_WAIT: Duration = Duration::from_secs(10);
+const CATALOGUE_WAIT: Duration = Duration::from_secs(5);
 /// The catalogue that the CLI brings along takes less.
 const BUNDLED_WAIT: Duration = Duration::from_secs(5);
 
