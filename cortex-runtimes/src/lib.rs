@@ -8,11 +8,14 @@ struct Readme;
 mod claude_code;
 mod codex;
 mod command;
+mod line;
 mod opencode;
+mod process_use;
 #[cfg(feature = "terminal")]
 pub mod terminal;
 
 pub use claude_code::{ClaudeCode, ClaudeCodeConfig};
-pub use codex::{Codex, CodexConfig, ProcessUse, Sandbox};
+pub use codex::{Codex, CodexConfig, Sandbox};
 pub use command::{CommandConfig, CommandRuntime};
 pub use opencode::{OpenCode, OpenCodeConfig};
+pub use process_use::ProcessUse;

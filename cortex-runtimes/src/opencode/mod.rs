@@ -39,6 +39,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::pool::{Lease, Pool};
+use crate::process_use::ProcessUse;
 
 /// The id of this runtime.
 const ID: &str = "opencode";
@@ -51,8 +52,8 @@ pub struct OpenCodeConfig {
     pub executable: Option<PathBuf>,
     /// Variables to set for it, such as a key or a proxy. They win over inherited ones.
     pub env: BTreeMap<String, String>,
-    /// A server for each session instead of one that they share. Each takes about half a gigabyte. Default: false.
-    pub server_per_session: bool,
+    /// Whether agents share a server. Each server takes about half a gigabyte. Default: they do.
+    pub process: ProcessUse,
     /// Seconds that the model may be silent before the turn is given up. Default: 300.
     pub silence_secs: Option<u32>,
 }
@@ -84,10 +85,9 @@ impl OpenCode {
             Capability::ModelSelection,
             Capability::UsageReporting,
         ]);
-        let process_strategy = if config.server_per_session {
-            ProcessStrategy::ProcessPerSession
-        } else {
-            ProcessStrategy::SharedServer
+        let process_strategy = match config.process {
+            ProcessUse::Shared => ProcessStrategy::SharedServer,
+            ProcessUse::PerAgent => ProcessStrategy::ProcessPerSession,
         };
         let info = RuntimeInfo {
             id: RuntimeId::new(ID),
@@ -110,10 +110,9 @@ impl OpenCode {
             trusted: spec.trusted,
             env,
         });
-        if self.config.server_per_session {
-            Lease::alone(start).await
-        } else {
-            self.pool.lease(spec.trusted, start).await
+        match config.process {
+            ProcessUse::Shared => self.pool.lease(spec.trusted, start).await,
+            ProcessUse::PerAgent => Lease::alone(start).await,
         }
     }
 }

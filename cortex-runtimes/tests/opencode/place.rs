@@ -13,7 +13,7 @@ use cortex_lib::port::{
     OutputKind, Runtime as _, Session, SessionEvent, SessionFacts, SessionSpec, ToolAnswer,
     ToolRequest, Turn, TurnEnd, TurnOutcome,
 };
-use cortex_runtimes::{OpenCode, OpenCodeConfig};
+use cortex_runtimes::{OpenCode, OpenCodeConfig, ProcessUse};
 use cortex_scripted::{CliHome, Request, Script, ScriptedChat, cli};
 use tokio::sync::mpsc;
 use tokio::time::{interval, timeout};
@@ -81,7 +81,7 @@ impl Place {
         let mut config = OpenCodeConfig {
             executable: Some(cli::opencode().unwrap()),
             env: env.collect(),
-            server_per_session: false,
+            process: ProcessUse::Shared,
             silence_secs: Some(SILENCE_SECS),
         };
         change(&mut config);
