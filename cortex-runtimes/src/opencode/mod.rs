@@ -30,6 +30,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use cortex_lib::domain::agent::Role;
 use cortex_lib::domain::capability::Capability;
 use cortex_lib::env::{Env, SystemEnv};
 use cortex_lib::error::Result;
@@ -104,14 +105,11 @@ impl OpenCode {
     async fn server(&self, spec: &SessionSpec) -> Result<Lease> {
         let executable = probe::find(&self.config)?;
         let (config, env) = (&self.config, &*self.env);
-        let start = server::start(server::Wanted {
-            executable: &executable,
-            config,
-            trusted: spec.trusted,
-            env,
-        });
+        // Who only reads or coordinates needs nothing of what a repository brings.
+        let trusted = spec.trusted && spec.role == Role::Worker && !spec.read_only;
+        let start = server::start(server::Wanted { executable: &executable, config, trusted, env });
         match config.process {
-            ProcessUse::Shared => self.pool.lease(spec.trusted, start).await,
+            ProcessUse::Shared => self.pool.lease(trusted, start).await,
             ProcessUse::PerAgent => Lease::alone(start).await,
         }
     }

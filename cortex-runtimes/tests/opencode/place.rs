@@ -84,6 +84,7 @@ impl Place {
             process: ProcessUse::Shared,
             silence_secs: Some(SILENCE_SECS),
         };
+        config.env.insert("OTHER_API_KEY".to_owned(), "hush".to_owned());
         change(&mut config);
         Self { server, home, runtime: OpenCode::new(config) }
     }
