@@ -18,7 +18,7 @@ mod reset;
 mod selftest;
 mod session;
 mod stream;
-pub(crate) mod summary;
+mod summary;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};

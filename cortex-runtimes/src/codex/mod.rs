@@ -40,6 +40,7 @@ use tokio::time::Instant;
 
 use self::map::Conversation;
 use self::pool::Pool;
+use crate::process_use::ProcessUse;
 
 /// The id of this runtime.
 const ID: &str = "codex";
@@ -58,18 +59,6 @@ pub struct CodexConfig {
     pub process: ProcessUse,
     /// Where the commands of agents run. Default: in a sandbox.
     pub sandbox: Sandbox,
-}
-
-/// Whether agents share a process of the CLI.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum ProcessUse {
-    /// One process serves all agents: little memory for each, and its crash ends all of their sessions.
-    #[default]
-    Shared,
-    /// Each agent has a process of its own.
-    PerAgent,
 }
 
 /// Where what was allowed runs. All of it is asked for either way.

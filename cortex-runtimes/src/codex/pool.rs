@@ -15,10 +15,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
+use super::CodexConfig;
 use super::launch::{self, Purpose, Started};
 use super::server::Server;
 use super::summary::one_line;
-use super::{CodexConfig, ProcessUse};
+use crate::process_use::ProcessUse;
 
 /// Sessions that open or close at once and wait for it.
 const CALLS_MAX: usize = 64;

@@ -30,6 +30,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use cortex_lib::domain::agent::Role;
 use cortex_lib::domain::capability::Capability;
 use cortex_lib::env::{Env, SystemEnv};
 use cortex_lib::error::Result;
@@ -39,6 +40,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::pool::{Lease, Pool};
+use crate::process_use::ProcessUse;
 
 /// The id of this runtime.
 const ID: &str = "opencode";
@@ -51,8 +53,8 @@ pub struct OpenCodeConfig {
     pub executable: Option<PathBuf>,
     /// Variables to set for it, such as a key or a proxy. They win over inherited ones.
     pub env: BTreeMap<String, String>,
-    /// A server for each session instead of one that they share. Each takes about half a gigabyte. Default: false.
-    pub server_per_session: bool,
+    /// Whether agents share a server. Each server takes about half a gigabyte. Default: they do.
+    pub process: ProcessUse,
     /// Seconds that the model may be silent before the turn is given up. Default: 300.
     pub silence_secs: Option<u32>,
 }
@@ -84,10 +86,9 @@ impl OpenCode {
             Capability::ModelSelection,
             Capability::UsageReporting,
         ]);
-        let process_strategy = if config.server_per_session {
-            ProcessStrategy::ProcessPerSession
-        } else {
-            ProcessStrategy::SharedServer
+        let process_strategy = match config.process {
+            ProcessUse::Shared => ProcessStrategy::SharedServer,
+            ProcessUse::PerAgent => ProcessStrategy::ProcessPerSession,
         };
         let info = RuntimeInfo {
             id: RuntimeId::new(ID),
@@ -113,16 +114,12 @@ impl OpenCode {
     async fn server(&self, spec: &SessionSpec) -> Result<Lease> {
         let executable = probe::find(&self.config)?;
         let (config, env) = (&self.config, &*self.env);
-        let start = server::start(server::Wanted {
-            executable: &executable,
-            config,
-            trusted: spec.trusted,
-            env,
-        });
-        if self.config.server_per_session {
-            Lease::alone(start).await
-        } else {
-            self.pool.lease(spec.trusted, start).await
+        // Who only reads or coordinates needs nothing of what a repository brings.
+        let trusted = spec.trusted && spec.role == Role::Worker && !spec.read_only;
+        let start = server::start(server::Wanted { executable: &executable, config, trusted, env });
+        match config.process {
+            ProcessUse::Shared => self.pool.lease(trusted, start).await,
+            ProcessUse::PerAgent => Lease::alone(start).await,
         }
     }
 }
