@@ -20,6 +20,9 @@ mod sessions;
 #[cfg(target_os = "linux")]
 mod terminal;
 #[cfg(target_os = "linux")]
+#[path = "../shared/terminals.rs"]
+mod terminals;
+#[cfg(target_os = "linux")]
 mod tools;
 #[cfg(target_os = "linux")]
 mod trust;

@@ -10,6 +10,11 @@
 #[cfg(target_os = "linux")]
 mod place;
 #[cfg(target_os = "linux")]
+mod terminal;
+#[cfg(target_os = "linux")]
+#[path = "../shared/terminals.rs"]
+mod terminals;
+#[cfg(target_os = "linux")]
 mod turns;
 
 use std::process::ExitCode;
@@ -30,5 +35,5 @@ fn main() -> ExitCode {
     if let Some(ended) = offline::enter() {
         return ended;
     }
-    suite::run(&[turns::all()].concat())
+    suite::run(&[terminal::all(), turns::all()].concat())
 }
