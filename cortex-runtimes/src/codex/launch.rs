@@ -29,7 +29,7 @@ const KEPT: [&str; 6] = [
 ];
 
 /// Features of the CLI that are switched off for all of its threads.
-const OFF: [&str; 9] = [
+pub(super) const OFF: [&str; 9] = [
     // It breaks off what the agent says when more is said to it: the text is lost.
     "instant_interrupt",
     // Without a network a turn would never end. The core waits, where a person sees it.

@@ -8,6 +8,8 @@
 mod asks;
 mod http;
 mod ids;
+#[cfg(feature = "terminal")]
+mod interactive;
 mod launch;
 mod map;
 mod model;
@@ -30,6 +32,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+#[cfg(feature = "terminal")]
+use cortex_lib::domain::agent::Interaction;
 use cortex_lib::domain::agent::Role;
 use cortex_lib::domain::capability::Capability;
 use cortex_lib::env::{Env, SystemEnv};
@@ -85,6 +89,8 @@ impl OpenCode {
             Capability::ReadOnlyTurn,
             Capability::ModelSelection,
             Capability::UsageReporting,
+            #[cfg(feature = "terminal")]
+            Capability::TerminalSession,
         ]);
         let process_strategy = match config.process {
             ProcessUse::Shared => ProcessStrategy::SharedServer,
@@ -141,6 +147,16 @@ impl Runtime for OpenCode {
     /// agent can be started afresh.
     async fn open(&self, spec: SessionSpec) -> Result<Opened> {
         spec.require_offered(&self.info)?;
+        #[cfg(feature = "terminal")]
+        if spec.interaction == Interaction::Terminal {
+            let executable = probe::find(&self.config)?;
+            let program = interactive::program(&executable, &self.config, &spec)?;
+            let facts = cortex_lib::port::SessionFacts {
+                resumed: spec.resume.is_some(),
+                ..Default::default()
+            };
+            return crate::terminal::open(&program, facts).await;
+        }
         let lease = self.server(&spec).await?;
         open::open(lease, spec, &self.config, &self.env).await
     }
