@@ -56,9 +56,9 @@ macro_rules! acts {
 static ACTS: &[Act] = acts![
     1 projects::look_around,
     1 projects::poll_events,
-    1 projects::add_project,
+    2 projects::add_project,
     1 projects::update_project,
-    1 projects::remove_project,
+    3 projects::remove_project,
     3 agents::create_agent,
     2 agents::update_agent,
     6 agents::start_agent,
