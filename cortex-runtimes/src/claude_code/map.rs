@@ -71,6 +71,8 @@ pub(super) struct Conversation {
     /// A turn runs that nobody asked for.
     stray: bool,
     requests: BTreeMap<String, Waiting>,
+    /// The CLI says for each message when it takes it up.
+    tells: bool,
     tasks: BTreeSet<String>,
     stream: Stream,
     /// What the conversation had cost when it was last told. `None`: it goes on with an earlier one, and nobody knows.
@@ -90,7 +92,21 @@ struct Current {
     accepted: bool,
     /// The CLI took our message up. Known late, or not at all when no model answers.
     taken_up: bool,
+    /// What the turn was given to go on that the CLI has not taken up yet, by its names.
+    given: BTreeSet<String>,
     clues: Clues,
+}
+
+impl Current {
+    /// Somebody wants its end.
+    fn ends(&self) -> bool {
+        self.clues.interrupted || self.clues.ended_by_us.is_some()
+    }
+
+    /// It has been given something that the CLI takes up after this result.
+    fn goes_on(&self) -> bool {
+        !self.ends() && !self.given.is_empty()
+    }
 }
 
 impl Conversation {
@@ -102,6 +118,7 @@ impl Conversation {
             turn: None,
             stray: false,
             requests: BTreeMap::new(),
+            tells: false,
             tasks: BTreeSet::new(),
             stream: Stream::default(),
             cost_reported: Some(0.0),
@@ -118,6 +135,7 @@ impl Conversation {
             uuid,
             accepted: false,
             taken_up: false,
+            given: BTreeSet::new(),
             clues: Clues::default(),
         });
     }
@@ -145,6 +163,30 @@ impl Conversation {
     /// Whether a turn runs that nobody asked for.
     pub(super) fn is_stray(&self) -> bool {
         self.stray
+    }
+
+    /// Whether this turn takes more to go on: it runs, and nobody wants its end.
+    pub(super) fn takes(&self, turn: &TurnId) -> bool {
+        self.turn
+            .as_ref()
+            .is_some_and(|current| current.id == *turn && current.accepted && !current.ends())
+    }
+
+    /// Whether the CLI has taken up our message without a word, so that it does not tell what becomes of each.
+    pub(super) fn is_mute(&self) -> bool {
+        !self.tells && self.turn.as_ref().is_some_and(|turn| turn.taken_up)
+    }
+
+    /// More for the turn that runs is on its way, by this name.
+    pub(super) fn gave(&mut self, uuid: String) {
+        if let Some(turn) = &mut self.turn {
+            turn.given.insert(uuid);
+        }
+    }
+
+    /// What the turn was given and the CLI has not taken up, when its end is wanted: it must not be taken up any more.
+    pub(super) fn take_back(&mut self) -> BTreeSet<String> {
+        self.turn.as_mut().map(|turn| std::mem::take(&mut turn.given)).unwrap_or_default()
     }
 
     /// Somebody asked for the end of the turn that runs.
@@ -178,7 +220,10 @@ impl Conversation {
                 self.tasks = tasks.into_iter().collect();
                 vec![active()]
             }
-            FromCli::TakenUp { uuid } => self.taken_up(&uuid),
+            FromCli::TakenUp { uuid, told } => {
+                self.tells |= told;
+                self.taken_up(&uuid)
+            }
             FromCli::User(User { uuid: Some(uuid), is_replay: true }) => self.taken_up(&uuid),
             FromCli::User(_) => vec![active()],
             FromCli::Result(result) => self.result(*result, now),
@@ -241,7 +286,11 @@ impl Conversation {
                 turn.taken_up = true;
                 self.begun()
             }
-            _ => vec![active()],
+            Some(turn) => {
+                turn.given.remove(uuid);
+                vec![active()]
+            }
+            None => vec![active()],
         }
     }
 
@@ -309,10 +358,7 @@ impl Conversation {
     /// A request to the model after we asked for the end: the interrupt came before there was anything to
     /// end. It is asked again; where nothing runs any more, that does nothing.
     fn sign(&mut self, sign: Sign) -> Vec<Step> {
-        let ends = self
-            .turn
-            .as_ref()
-            .is_some_and(|turn| turn.clues.interrupted || turn.clues.ended_by_us.is_some());
+        let ends = self.turn.as_ref().is_some_and(Current::ends);
         match sign {
             Sign::Requesting if ends || (self.stray && self.turn.is_none()) => {
                 vec![active(), Step::Interrupt]
@@ -380,10 +426,7 @@ impl Conversation {
             }
             Asked::Other => return vec![Step::Say(wire::unsupported(&request_id))],
         };
-        let ends = self
-            .turn
-            .as_ref()
-            .is_none_or(|turn| turn.clues.interrupted || turn.clues.ended_by_us.is_some());
+        let ends = self.turn.as_ref().is_none_or(Current::ends);
         if ends {
             return vec![Step::Say(waiting.refused(&request_id))];
         }
@@ -406,6 +449,18 @@ impl Conversation {
         Some(Step::Emit(SessionEvent::ToolRequestWithdrawn { request_id }))
     }
 
+    /// The CLI has answered, and takes up next what came too late for that answer. It is the same turn to the core: its
+    /// end is the last answer.
+    fn go_on(&mut self, used: Usage) -> Vec<Step> {
+        self.unreported = used;
+        let rest = self.flush();
+        self.stream = Stream::default();
+        if let Some(turn) = &mut self.turn {
+            turn.clues = Clues::default();
+        }
+        rest.into_iter().chain([active()]).collect()
+    }
+
     fn result(&mut self, result: TurnResult, now: Timestamp) -> Vec<Step> {
         let total = result.total_cost_usd.or(self.cost_reported);
         let cost = total.zip(self.cost_reported).map(|(total, before)| total - before);
@@ -413,7 +468,11 @@ impl Conversation {
         self.cost_reported = total;
         let used = std::mem::take(&mut self.unreported).plus(used);
         let foreign = result.origin.as_ref().is_some_and(|origin| origin.kind != "human");
-        let ours = self.turn.take_if(|turn| !foreign || turn.taken_up);
+        let ours = |turn: &Current| !foreign || turn.taken_up;
+        if self.turn.as_ref().is_some_and(|turn| ours(turn) && turn.goes_on()) {
+            return self.go_on(used);
+        }
+        let ours = self.turn.take_if(|turn| ours(turn));
         let Some(mut turn) = ours else {
             self.unreported = used;
             self.stray = false;
