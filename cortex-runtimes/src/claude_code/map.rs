@@ -8,6 +8,8 @@
 //! we sent it. Turns that nobody asked for are ended at once: nothing runs in a session outside of a turn of the
 //! core. What they used is added to the next turn, so that it is counted once.
 
+mod more;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use cortex_lib::domain::attempt::Cause;
@@ -17,6 +19,7 @@ use cortex_lib::port::{OutputKind, SessionEvent, ToolAnswer, ToolRequest, Turn, 
 use cortex_lib::time::Timestamp;
 use serde_json::Value;
 
+use self::more::Given;
 use super::outcome;
 use super::outcome::{Clues, hopeless, usage};
 use super::questions::{ELICITATION, Waiting};
@@ -70,6 +73,8 @@ pub(super) struct Conversation {
     turn: Option<Current>,
     /// A turn runs that nobody asked for.
     stray: bool,
+    /// The CLI runs nothing and has nothing queued.
+    idle: bool,
     requests: BTreeMap<String, Waiting>,
     /// The CLI says for each message when it takes it up.
     tells: bool,
@@ -92,8 +97,7 @@ struct Current {
     accepted: bool,
     /// The CLI took our message up. Known late, or not at all when no model answers.
     taken_up: bool,
-    /// What the turn was given to go on that the CLI has not taken up yet, by its names.
-    given: BTreeSet<String>,
+    given: Given,
     clues: Clues,
 }
 
@@ -101,11 +105,6 @@ impl Current {
     /// Somebody wants its end.
     fn ends(&self) -> bool {
         self.clues.interrupted || self.clues.ended_by_us.is_some()
-    }
-
-    /// It has been given something that the CLI takes up after this result.
-    fn goes_on(&self) -> bool {
-        !self.ends() && !self.given.is_empty()
     }
 }
 
@@ -117,6 +116,7 @@ impl Conversation {
             offered,
             turn: None,
             stray: false,
+            idle: true,
             requests: BTreeMap::new(),
             tells: false,
             tasks: BTreeSet::new(),
@@ -135,7 +135,7 @@ impl Conversation {
             uuid,
             accepted: false,
             taken_up: false,
-            given: BTreeSet::new(),
+            given: Given::default(),
             clues: Clues::default(),
         });
     }
@@ -163,30 +163,6 @@ impl Conversation {
     /// Whether a turn runs that nobody asked for.
     pub(super) fn is_stray(&self) -> bool {
         self.stray
-    }
-
-    /// Whether this turn takes more to go on: it runs, and nobody wants its end.
-    pub(super) fn takes(&self, turn: &TurnId) -> bool {
-        self.turn
-            .as_ref()
-            .is_some_and(|current| current.id == *turn && current.accepted && !current.ends())
-    }
-
-    /// Whether the CLI has taken up our message without a word, so that it does not tell what becomes of each.
-    pub(super) fn is_mute(&self) -> bool {
-        !self.tells && self.turn.as_ref().is_some_and(|turn| turn.taken_up)
-    }
-
-    /// More for the turn that runs is on its way, by this name.
-    pub(super) fn gave(&mut self, uuid: String) {
-        if let Some(turn) = &mut self.turn {
-            turn.given.insert(uuid);
-        }
-    }
-
-    /// What the turn was given and the CLI has not taken up, when its end is wanted: it must not be taken up any more.
-    pub(super) fn take_back(&mut self) -> BTreeSet<String> {
-        self.turn.as_mut().map(|turn| std::mem::take(&mut turn.given)).unwrap_or_default()
     }
 
     /// Somebody asked for the end of the turn that runs.
@@ -287,7 +263,7 @@ impl Conversation {
                 self.begun()
             }
             Some(turn) => {
-                turn.given.remove(uuid);
+                turn.given.waiting.remove(uuid);
                 vec![active()]
             }
             None => vec![active()],
@@ -327,10 +303,14 @@ impl Conversation {
 
     fn state(&mut self, state: State) -> Vec<Step> {
         match state {
-            State::Running => self.begun(),
+            State::Running => {
+                self.idle = false;
+                self.begun()
+            }
             State::Idle => {
                 self.stray = false;
-                vec![Step::Idle]
+                self.idle = true;
+                self.given_up().into_iter().chain([Step::Idle]).collect()
             }
             State::RequiresAction | State::Other => vec![active()],
         }
@@ -447,18 +427,6 @@ impl Conversation {
     fn withdraw(&mut self, request_id: String) -> Option<Step> {
         self.requests.remove(&request_id)?;
         Some(Step::Emit(SessionEvent::ToolRequestWithdrawn { request_id }))
-    }
-
-    /// The CLI has answered, and takes up next what came too late for that answer. It is the same turn to the core: its
-    /// end is the last answer.
-    fn go_on(&mut self, used: Usage) -> Vec<Step> {
-        self.unreported = used;
-        let rest = self.flush();
-        self.stream = Stream::default();
-        if let Some(turn) = &mut self.turn {
-            turn.clues = Clues::default();
-        }
-        rest.into_iter().chain([active()]).collect()
     }
 
     fn result(&mut self, result: TurnResult, now: Timestamp) -> Vec<Step> {

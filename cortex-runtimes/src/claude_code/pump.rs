@@ -409,7 +409,14 @@ impl Pump {
             }
             Step::Answered { request_id, answer } => match self.waiting.remove(&request_id) {
                 Some(Waiter::Caller(reply)) => tell(reply, answer),
-                Some(Waiter::Interrupt | Waiter::StopTask | Waiter::TakeBack) | None => {}
+                Some(Waiter::TakeBack) => {
+                    let taken =
+                        answer.is_ok_and(|answer| answer.get("cancelled") == Some(&json!(true)));
+                    if taken && let Some(over) = self.conversation.given_up() {
+                        self.step(over);
+                    }
+                }
+                Some(Waiter::Interrupt | Waiter::StopTask) | None => {}
             },
             Step::Over { end, leaves_nothing } => {
                 let until = Instant::now() + IDLE_WAIT;
