@@ -8,6 +8,8 @@
 //! we sent it. Turns that nobody asked for are ended at once: nothing runs in a session outside of a turn of the
 //! core. What they used is added to the next turn, so that it is counted once.
 
+mod more;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use cortex_lib::domain::attempt::Cause;
@@ -17,6 +19,7 @@ use cortex_lib::port::{OutputKind, SessionEvent, ToolAnswer, ToolRequest, Turn, 
 use cortex_lib::time::Timestamp;
 use serde_json::Value;
 
+use self::more::Given;
 use super::outcome;
 use super::outcome::{Clues, hopeless, usage};
 use super::questions::{ELICITATION, Waiting};
@@ -70,7 +73,11 @@ pub(super) struct Conversation {
     turn: Option<Current>,
     /// A turn runs that nobody asked for.
     stray: bool,
+    /// The CLI runs nothing and has nothing queued.
+    idle: bool,
     requests: BTreeMap<String, Waiting>,
+    /// The CLI says for each message when it takes it up.
+    tells: bool,
     tasks: BTreeSet<String>,
     stream: Stream,
     /// What the conversation had cost when it was last told. `None`: it goes on with an earlier one, and nobody knows.
@@ -90,7 +97,15 @@ struct Current {
     accepted: bool,
     /// The CLI took our message up. Known late, or not at all when no model answers.
     taken_up: bool,
+    given: Given,
     clues: Clues,
+}
+
+impl Current {
+    /// Somebody wants its end.
+    fn ends(&self) -> bool {
+        self.clues.interrupted || self.clues.ended_by_us.is_some()
+    }
 }
 
 impl Conversation {
@@ -101,7 +116,9 @@ impl Conversation {
             offered,
             turn: None,
             stray: false,
+            idle: true,
             requests: BTreeMap::new(),
+            tells: false,
             tasks: BTreeSet::new(),
             stream: Stream::default(),
             cost_reported: Some(0.0),
@@ -118,6 +135,7 @@ impl Conversation {
             uuid,
             accepted: false,
             taken_up: false,
+            given: Given::default(),
             clues: Clues::default(),
         });
     }
@@ -178,7 +196,10 @@ impl Conversation {
                 self.tasks = tasks.into_iter().collect();
                 vec![active()]
             }
-            FromCli::TakenUp { uuid } => self.taken_up(&uuid),
+            FromCli::TakenUp { uuid, told } => {
+                self.tells |= told;
+                self.taken_up(&uuid)
+            }
             FromCli::User(User { uuid: Some(uuid), is_replay: true }) => self.taken_up(&uuid),
             FromCli::User(_) => vec![active()],
             FromCli::Result(result) => self.result(*result, now),
@@ -241,7 +262,11 @@ impl Conversation {
                 turn.taken_up = true;
                 self.begun()
             }
-            _ => vec![active()],
+            Some(turn) => {
+                turn.given.waiting.remove(uuid);
+                vec![active()]
+            }
+            None => vec![active()],
         }
     }
 
@@ -278,10 +303,14 @@ impl Conversation {
 
     fn state(&mut self, state: State) -> Vec<Step> {
         match state {
-            State::Running => self.begun(),
+            State::Running => {
+                self.idle = false;
+                self.begun()
+            }
             State::Idle => {
                 self.stray = false;
-                vec![Step::Idle]
+                self.idle = true;
+                self.given_up().into_iter().chain([Step::Idle]).collect()
             }
             State::RequiresAction | State::Other => vec![active()],
         }
@@ -309,10 +338,7 @@ impl Conversation {
     /// A request to the model after we asked for the end: the interrupt came before there was anything to
     /// end. It is asked again; where nothing runs any more, that does nothing.
     fn sign(&mut self, sign: Sign) -> Vec<Step> {
-        let ends = self
-            .turn
-            .as_ref()
-            .is_some_and(|turn| turn.clues.interrupted || turn.clues.ended_by_us.is_some());
+        let ends = self.turn.as_ref().is_some_and(Current::ends);
         match sign {
             Sign::Requesting if ends || (self.stray && self.turn.is_none()) => {
                 vec![active(), Step::Interrupt]
@@ -380,10 +406,7 @@ impl Conversation {
             }
             Asked::Other => return vec![Step::Say(wire::unsupported(&request_id))],
         };
-        let ends = self
-            .turn
-            .as_ref()
-            .is_none_or(|turn| turn.clues.interrupted || turn.clues.ended_by_us.is_some());
+        let ends = self.turn.as_ref().is_none_or(Current::ends);
         if ends {
             return vec![Step::Say(waiting.refused(&request_id))];
         }
@@ -413,7 +436,11 @@ impl Conversation {
         self.cost_reported = total;
         let used = std::mem::take(&mut self.unreported).plus(used);
         let foreign = result.origin.as_ref().is_some_and(|origin| origin.kind != "human");
-        let ours = self.turn.take_if(|turn| !foreign || turn.taken_up);
+        let ours = |turn: &Current| !foreign || turn.taken_up;
+        if self.turn.as_ref().is_some_and(|turn| ours(turn) && turn.goes_on()) {
+            return self.go_on(used);
+        }
+        let ours = self.turn.take_if(|turn| ours(turn));
         let Some(mut turn) = ours else {
             self.unreported = used;
             self.stray = false;

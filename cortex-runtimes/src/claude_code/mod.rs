@@ -76,6 +76,7 @@ impl ClaudeCode {
     pub fn new(config: ClaudeCodeConfig) -> Self {
         let capabilities = BTreeSet::from([
             Capability::StructuredSession,
+            Capability::InteractiveInput,
             Capability::Interrupt,
             Capability::Resume,
             Capability::ToolApproval,

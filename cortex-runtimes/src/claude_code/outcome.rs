@@ -56,6 +56,11 @@ impl Clues {
         TurnOutcome::Succeeded { text }
     }
 
+    /// The outcome of a turn whose end was wanted while the CLI ran nothing.
+    pub(super) fn given_up(self) -> TurnOutcome {
+        self.ended_by_us.map_or(TurnOutcome::Interrupted, TurnOutcome::Failed)
+    }
+
     fn aborted(self, result: &TurnResult) -> TurnOutcome {
         if self.interrupted {
             return TurnOutcome::Interrupted;

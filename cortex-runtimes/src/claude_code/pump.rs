@@ -15,7 +15,7 @@ use cortex_lib::env::Env;
 use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::ids::TurnId;
 use cortex_lib::limits::{SESSION_QUEUE_MAX, STDERR_TAIL_BYTES_MAX};
-use cortex_lib::port::{SessionEvent, Turn, TurnEnd};
+use cortex_lib::port::{SessionEvent, Steered, Turn, TurnEnd};
 use cortex_lib::process::{Lines, Owned, Tail};
 use serde_json::{Value, json};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
@@ -104,6 +104,7 @@ enum Waiter {
     Caller(oneshot::Sender<Result<Value, String>>),
     Interrupt,
     StopTask,
+    TakeBack,
 }
 
 /// A turn that the CLI has not begun yet.
@@ -241,6 +242,7 @@ impl Pump {
                 self.conversation.has_cost(cost_usd);
             }
             Command::Send { turn, reply } => self.send(turn, reply),
+            Command::Steer { turn, text, reply } => tell(reply, self.steer(&turn, &text)),
             Command::Interrupt { turn, reply } => self.interrupt(&turn, reply),
             Command::Answer { request_id, answer, reply } => {
                 if let Some(line) = self.conversation.answer(&request_id, &answer) {
@@ -300,6 +302,21 @@ impl Pump {
         }
     }
 
+    /// Gives the turn that runs more to go on.
+    fn steer(&mut self, turn: &TurnId, text: &str) -> Result<Steered> {
+        if !self.conversation.takes(turn) || self.closing.is_some() {
+            return Ok(Steered::TurnOver);
+        }
+        if self.conversation.is_mute() {
+            let what = "this version of Claude Code does not tell what becomes of a message";
+            return Err(Error::new(Code::RuntimeCapabilityMissing, what));
+        }
+        let uuid = self.env.mint_v4().to_string();
+        self.say(&wire::user(&literal(text, &self.cwd, self.home.as_deref()), &uuid));
+        self.conversation.gave(uuid);
+        Ok(Steered::Taken)
+    }
+
     fn interrupt(&mut self, turn: &TurnId, reply: oneshot::Sender<()>) {
         if self.conversation.turn() == Some(turn) {
             self.conversation.interrupted();
@@ -312,8 +329,12 @@ impl Pump {
         tell(reply, ());
     }
 
-    /// Asks for the end of what runs. One request at a time is enough.
+    /// Asks for the end of what runs. One request at a time is enough. What still waits would run as the next turn.
     fn ask_interrupt(&mut self) {
+        for uuid in self.conversation.take_back() {
+            let request = json!({"subtype": "cancel_async_message", "message_uuid": uuid});
+            self.control(&request, Waiter::TakeBack);
+        }
         if !self.waiting.values().any(|waiter| matches!(waiter, Waiter::Interrupt)) {
             self.control(&json!({"subtype": "interrupt"}), Waiter::Interrupt);
         }
@@ -388,6 +409,13 @@ impl Pump {
             }
             Step::Answered { request_id, answer } => match self.waiting.remove(&request_id) {
                 Some(Waiter::Caller(reply)) => tell(reply, answer),
+                Some(Waiter::TakeBack) => {
+                    let taken =
+                        answer.is_ok_and(|answer| answer.get("cancelled") == Some(&json!(true)));
+                    if taken && let Some(over) = self.conversation.given_up() {
+                        self.step(over);
+                    }
+                }
                 Some(Waiter::Interrupt | Waiter::StopTask) | None => {}
             },
             Step::Over { end, leaves_nothing } => {

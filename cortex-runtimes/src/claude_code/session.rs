@@ -12,13 +12,21 @@
 //! CLI starts no turn about their end, then every process below the CLI. A turn that a person sent directly may
 //! leave a server running until the next attempt or the end of the session.
 
+//!
+//! # More to go on
+//!
+//! What [`Session::steer`] gives while a tool runs the CLI puts into the running turn, behind the tool's result. What it gives
+//! while the model speaks comes too late for that answer: the CLI answers it next, with a result of its own. To the core both are
+//! the same turn. It is over when there is a result and the CLI has taken up everything it was given, which it tells for each
+//! message. Once the end of the turn is wanted, what is still waiting is taken back.
+
 use std::time::Duration;
 
 use async_trait::async_trait;
 use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::ids::TurnId;
 use cortex_lib::limits::SESSION_QUEUE_MAX;
-use cortex_lib::port::{Session, SessionEvent, ToolAnswer, Turn};
+use cortex_lib::port::{Session, SessionEvent, Steered, ToolAnswer, Turn};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
@@ -43,6 +51,8 @@ pub(super) enum Command {
     Live { cost_usd: Option<f64> },
     /// [`Session::send`].
     Send { turn: Turn, reply: oneshot::Sender<Result<()>> },
+    /// [`Session::steer`].
+    Steer { turn: TurnId, text: String, reply: oneshot::Sender<Result<Steered>> },
     /// [`Session::interrupt`].
     Interrupt { turn: TurnId, reply: oneshot::Sender<()> },
     /// [`Session::answer`].
@@ -105,6 +115,11 @@ impl ClaudeSession {
 impl Session for ClaudeSession {
     async fn send(&self, turn: Turn) -> Result<()> {
         self.ask(|reply| Command::Send { turn, reply }).await?
+    }
+
+    async fn steer(&self, turn: &TurnId, text: String) -> Result<Steered> {
+        let turn = turn.clone();
+        self.ask(|reply| Command::Steer { turn, text, reply }).await?
     }
 
     async fn interrupt(&self, turn: &TurnId) -> Result<()> {

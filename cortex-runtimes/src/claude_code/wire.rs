@@ -38,6 +38,8 @@ pub(super) enum FromCli {
     TakenUp {
         /// The name we gave it.
         uuid: String,
+        /// The CLI says for each message when it takes it up. Else only the echo shows it, in which several may be one.
+        told: bool,
     },
     /// Something else that shows life.
     Sign(Sign),
@@ -108,7 +110,7 @@ pub(super) fn read(line: &str) -> FromCli {
             .map(|line| FromCli::Tasks(line.tasks.into_iter().map(|task| task.task_id).collect())),
         ("command_lifecycle", _) => {
             parse::<LifecycleLine>(line).map(|line| match line.state.as_str() {
-                "started" => FromCli::TakenUp { uuid: line.command_uuid },
+                "started" => FromCli::TakenUp { uuid: line.command_uuid, told: true },
                 _ => FromCli::Sign(Sign::Other),
             })
         }

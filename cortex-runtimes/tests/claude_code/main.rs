@@ -24,6 +24,8 @@ mod questions;
 #[cfg(target_os = "linux")]
 mod sessions;
 #[cfg(target_os = "linux")]
+mod steering;
+#[cfg(target_os = "linux")]
 mod streams;
 mod terminal;
 #[cfg(target_os = "linux")]
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
             trust::all(),
             orchestrator::all(),
             ownership::all(),
+            steering::all(),
             streams::all(),
             limits::all(),
             planner::all(),

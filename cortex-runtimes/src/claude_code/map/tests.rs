@@ -280,3 +280,57 @@ fn a_turn_that_was_broken_off_is_interrupted_only_if_somebody_asked() {
     let end = over(say(&mut conversation, &result("done", 0.0))).unwrap();
     assert_eq!(end.outcome, TurnOutcome::Succeeded { text: "done".to_owned() });
 }
+
+/// A conversation in whose turn the model has answered while something more still waits.
+fn answered_with_more_waiting() -> Conversation {
+    let mut conversation = Conversation::new("n".to_owned(), None);
+    conversation.sent(&turn(1), "u1".to_owned());
+    let running = json!({"type": "system", "subtype": "session_state_changed", "state": "running"});
+    said(&mut conversation, &running);
+    said(&mut conversation, &lifecycle("u1", "started"));
+    assert!(conversation.takes(&turn(1).id) && !conversation.is_mute());
+    conversation.gave("u2".to_owned());
+    assert_eq!(said(&mut conversation, &answer("first")), []);
+    conversation
+}
+
+fn said(conversation: &mut Conversation, line: &Value) -> Vec<Step> {
+    let steps = conversation.take(wire::read(&line.to_string()), NOW);
+    steps.into_iter().filter(|step| matches!(step, Step::Over { .. })).collect()
+}
+
+fn lifecycle(uuid: &str, state: &str) -> Value {
+    json!({"type": "command_lifecycle", "command_uuid": uuid, "state": state})
+}
+
+fn answer(text: &str) -> Value {
+    let usage = json!({"input_tokens": 10, "output_tokens": 1});
+    json!({"type": "result", "is_error": false, "result": text, "terminal_reason": "completed", "usage": usage})
+}
+
+fn idle() -> Value {
+    json!({"type": "system", "subtype": "session_state_changed", "state": "idle"})
+}
+
+#[test]
+fn a_turn_with_more_to_go_on_ends_with_the_answer_to_it() {
+    let mut conversation = answered_with_more_waiting();
+    assert_eq!(said(&mut conversation, &idle()), [], "it is on its way");
+    said(&mut conversation, &lifecycle("u2", "started"));
+    let over = said(&mut conversation, &answer("second"));
+    let [Step::Over { end, .. }] = over.as_slice() else { panic!("{over:?}") };
+    assert_eq!(end.outcome, TurnOutcome::Succeeded { text: "second".to_owned() });
+    assert_eq!(end.usage.input_tokens, Some(20));
+}
+
+#[test]
+fn a_turn_whose_last_words_were_taken_back_is_over() {
+    let mut conversation = answered_with_more_waiting();
+    conversation.interrupted();
+    assert_eq!(conversation.take_back().into_iter().collect::<Vec<_>>(), ["u2"]);
+    assert!(!conversation.takes(&turn(1).id));
+    let over = said(&mut conversation, &idle());
+    let [Step::Over { end, .. }] = over.as_slice() else { panic!("{over:?}") };
+    assert_eq!((&end.turn_id, &end.outcome), (&turn(1).id, &TurnOutcome::Interrupted));
+    assert_eq!(end.usage.input_tokens, Some(10));
+}
