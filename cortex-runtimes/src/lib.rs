@@ -10,11 +10,14 @@ mod codex;
 mod command;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod line;
 mod opencode;
+mod process_use;
 #[cfg(feature = "terminal")]
 pub mod terminal;
 
 pub use claude_code::{ClaudeCode, ClaudeCodeConfig};
-pub use codex::{Codex, CodexConfig, ProcessUse, Sandbox};
+pub use codex::{Codex, CodexConfig, Sandbox};
 pub use command::{CommandConfig, CommandRuntime};
 pub use opencode::{OpenCode, OpenCodeConfig};
+pub use process_use::ProcessUse;

@@ -175,7 +175,8 @@ impl SessionSpec {
 pub struct McpAccess {
     /// `http://127.0.0.1:<port>/mcp`.
     pub url: String,
-    /// The session's credential. It reaches the CLI in the variable `CORTEX_MCP_TOKEN` and nowhere else.
+    /// The session's credential. It reaches the CLI in the variable `CORTEX_MCP_TOKEN` and nowhere else. A CLI whose process
+    /// serves several sessions has it over its input instead: an environment would show it to all of them.
     pub token: Secret,
 }
 

@@ -216,7 +216,7 @@ mod tests {
         let script = Script::new().otherwise(Answer::text("else"));
         let script = script.on(When::any(), Answer::tool("*_list", json!({})));
         let request = Request { tools: vec!["read".into(), "our_list".into()], ..said("x") };
-        let answer = script.answer(&request, &mut Counts::default());
+        let (_, answer) = script.choose(&request, &mut Counts::default());
         assert_eq!(answer, Some(Answer::tool("our_list", json!({}))));
     }
 

@@ -18,15 +18,18 @@ mod reset;
 mod selftest;
 mod session;
 mod stream;
-pub(crate) mod summary;
+mod summary;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+#[cfg(feature = "terminal")]
+use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+#[cfg(feature = "terminal")]
 use cortex_lib::domain::agent::Interaction;
 use cortex_lib::domain::capability::Capability;
 use cortex_lib::env::{Env, SystemEnv};
@@ -105,9 +108,9 @@ impl ClaudeCode {
     }
 }
 
+#[cfg(feature = "terminal")]
 impl ClaudeCode {
     /// The session is ready when the CLI has drawn its first screen. What it asks there, the person answers.
-    #[cfg(feature = "terminal")]
     async fn open_terminal(&self, executable: &Path, spec: &SessionSpec) -> Result<Opened> {
         let native = spec.resume.clone().unwrap_or_else(|| self.env.mint_v4().to_string());
         let program = interactive::program(executable, &self.config, spec, &native)?;
@@ -117,13 +120,6 @@ impl ClaudeCode {
             ..SessionFacts::default()
         };
         crate::terminal::open(&program, facts).await
-    }
-
-    #[cfg(not(feature = "terminal"))]
-    #[expect(clippy::unused_async, reason = "with the feature it waits for the CLI")]
-    async fn open_terminal(&self, _: &Path, _: &SessionSpec) -> Result<Opened> {
-        let message = "this program was built without terminals";
-        Err(Error::new(Code::RuntimeCapabilityMissing, message))
     }
 }
 
@@ -145,6 +141,7 @@ impl Runtime for ClaudeCode {
     async fn open(&self, spec: SessionSpec) -> Result<Opened> {
         spec.require_offered(&self.info)?;
         let executable = probe::find(&self.config)?;
+        #[cfg(feature = "terminal")]
         if spec.interaction == Interaction::Terminal {
             return self.open_terminal(&executable, &spec).await;
         }

@@ -29,7 +29,7 @@ const KEPT: [&str; 6] = [
 ];
 
 /// Features of the CLI that are switched off for all of its threads.
-const OFF: [&str; 9] = [
+pub(super) const OFF: [&str; 9] = [
     // It breaks off what the agent says when more is said to it: the text is lost.
     "instant_interrupt",
     // Without a network a turn would never end. The core waits, where a person sees it.
@@ -46,7 +46,7 @@ const OFF: [&str; 9] = [
 ];
 
 /// How long the catalogue may take. It was seen to take 0.05 s; it may ask the account's server.
-const CATALOGUE_WAIT: Duration = Duration::from_secs(10);
+const CATALOGUE_WAIT: Duration = Duration::from_secs(5);
 /// The catalogue that the CLI brings along takes less.
 const BUNDLED_WAIT: Duration = Duration::from_secs(5);
 

@@ -6,6 +6,8 @@
 
 mod ask;
 mod git;
+#[cfg(feature = "terminal")]
+mod interactive;
 mod launch;
 mod map;
 mod open;
@@ -27,6 +29,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+#[cfg(feature = "terminal")]
+use cortex_lib::domain::agent::Interaction;
 use cortex_lib::domain::capability::Capability;
 use cortex_lib::env::{Env, SystemEnv};
 use cortex_lib::error::Result;
@@ -40,6 +44,7 @@ use tokio::time::Instant;
 
 use self::map::Conversation;
 use self::pool::Pool;
+use crate::process_use::ProcessUse;
 
 /// The id of this runtime.
 const ID: &str = "codex";
@@ -58,18 +63,6 @@ pub struct CodexConfig {
     pub process: ProcessUse,
     /// Where the commands of agents run. Default: in a sandbox.
     pub sandbox: Sandbox,
-}
-
-/// Whether agents share a process of the CLI.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum ProcessUse {
-    /// One process serves all agents: little memory for each, and its crash ends all of their sessions.
-    #[default]
-    Shared,
-    /// Each agent has a process of its own.
-    PerAgent,
 }
 
 /// Where what was allowed runs. All of it is asked for either way.
@@ -111,6 +104,8 @@ impl Codex {
             Capability::ReadOnlyTurn,
             Capability::ModelSelection,
             Capability::UsageReporting,
+            #[cfg(feature = "terminal")]
+            Capability::TerminalSession,
         ]);
         let process_strategy = match config.process {
             ProcessUse::Shared => ProcessStrategy::SharedServer,
@@ -157,6 +152,12 @@ impl Runtime for Codex {
     async fn open(&self, spec: SessionSpec) -> Result<Opened> {
         spec.require_offered(&self.info)?;
         let executable = probe::find(&self.config)?;
+        #[cfg(feature = "terminal")]
+        if spec.interaction == Interaction::Terminal {
+            let program = interactive::program(&executable, &self.config, &spec);
+            let facts = SessionFacts { resumed: spec.resume.is_some(), ..SessionFacts::default() };
+            return crate::terminal::open(&program, facts).await;
+        }
         let lease = self.pool.take(executable, thread::purpose(&spec)).await?;
         // From here on a dropped future gives the process back: nobody else holds it for this session.
         let opened = open::open(lease.host(), &spec, &self.config).await;

@@ -46,20 +46,29 @@ pub(super) async fn open(host: &Host, spec: &SessionSpec, config: &CodexConfig) 
     let settings = ask(host, "config/read", looked).await?;
     asks(host, spec, &settings)?;
     has_sandbox(host, spec, config)?;
-    let (method, params) = thread::open(spec, &thread::servers(&settings));
+    let (method, params) = thread::open(spec, &thread::servers(&settings), &host.executable);
     let (answer, told) = once_closed(host, method, params).await?;
     let opened = opened(answer)?;
     let native = text(&opened, "/thread/id").ok_or_else(|| protocol(method, "no thread"))?;
-    let kept = thread::keeps_to(spec, &opened).map_err(|what| would_not_ask(&what));
-    let has = match kept {
-        Ok(()) => has_tools(host, spec, &native).await,
-        Err(error) => Err(error),
-    };
-    if let Err(error) = has {
-        host.server.leave(&native).await;
-        return Err(error);
-    }
+    let mut half = Half { host, native: Some(native) };
+    thread::keeps_to(spec, &opened).map_err(|what| would_not_ask(&what))?;
+    has_tools(host, spec, half.native.as_deref().unwrap_or_default()).await?;
+    let native = half.native.take().unwrap_or_default();
     Ok(Thread { native, model: text(&opened, "/model"), told })
+}
+
+/// A thread that is there and not yet anybody's. The CLI lets go of it when nothing comes of it.
+struct Half<'a> {
+    host: &'a Host,
+    native: Option<String>,
+}
+
+impl Drop for Half<'_> {
+    fn drop(&mut self) {
+        if let Some(native) = self.native.take() {
+            self.host.server.leave_now(native);
+        }
+    }
 }
 
 /// Opens a thread. One that the CLI has not quite let go of, because its session was dropped, is asked for again.

@@ -15,10 +15,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
+use super::CodexConfig;
 use super::launch::{self, Purpose, Started};
 use super::server::Server;
 use super::summary::one_line;
-use super::{CodexConfig, ProcessUse};
+use crate::process_use::ProcessUse;
 
 /// Sessions that open or close at once and wait for it.
 const CALLS_MAX: usize = 64;
@@ -28,6 +29,8 @@ const CALLS_MAX: usize = 64;
 pub(super) struct Host {
     /// The process.
     pub(super) server: Server,
+    /// The program that it runs.
+    pub(super) executable: PathBuf,
     /// What it says about itself.
     pub(super) started: Started,
     /// Why it cannot run a command in a sandbox, if it cannot.
@@ -48,7 +51,8 @@ impl Host {
     ) -> Result<Self> {
         let (server, started) = launch::start(executable, config, env, purpose).await?;
         let no_sandbox = no_sandbox(&server).await.map_err(|error| launch::unstarted(&error))?;
-        Ok(Self { server, started, no_sandbox })
+        let executable = executable.to_owned();
+        Ok(Self { server, executable, started, no_sandbox })
     }
 
     /// Ends the process unless somebody else has it.

@@ -177,6 +177,12 @@ impl Server {
         drop(self.call(Call::Leave(thread.to_owned())).await);
     }
 
+    /// As [`leave`](Self::leave), where nothing can be awaited.
+    pub(super) fn leave_now(&self, thread: String) {
+        // With so many calls before it the process hangs, or is being ended.
+        drop(self.calls.try_send(Call::Leave(thread)));
+    }
+
     /// The process must have ended by then, when nobody holds it.
     pub(super) async fn end_by(&self, deadline: Instant) {
         drop(self.call(Call::EndBy(deadline)).await);

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+pub(super) use crate::line::one_line;
+
 /// Longest summary. A command longer than this is read in full from the request's input.
 const SUMMARY_CHARS_MAX: usize = 300;
 
@@ -71,23 +73,6 @@ pub(super) fn command(shown: &str) -> String {
         None if !inner.contains(char::is_whitespace) => inner.to_owned(),
         _ => shown.to_owned(),
     }
-}
-
-/// `text` on one line of at most `chars_max` characters. Line ends stay visible as `⏎`.
-pub(super) fn one_line(text: &str, chars_max: usize) -> String {
-    let mut line = String::new();
-    for (count, c) in text.trim().chars().enumerate() {
-        if count == chars_max {
-            line.push('…');
-            break;
-        }
-        match c {
-            '\n' => line.push('⏎'),
-            c if c.is_control() => line.push(' '),
-            c => line.push(c),
-        }
-    }
-    line
 }
 
 #[cfg(test)]

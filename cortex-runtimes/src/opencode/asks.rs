@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::map::{Call, Step};
 use super::summary::summary;
 use super::wire::{Permission, Questions};
-use crate::claude_code::summary::one_line;
+use crate::line::one_line;
 
 /// Longest summary of what is no tool.
 const SUMMARY_CHARS_MAX: usize = 300;

@@ -6,7 +6,8 @@ import { fileURLToPath } from "node:url"
 
 // One file for each session, by OpenCode's name, with the name that Cortex has for it.
 const owners = join(dirname(fileURLToPath(import.meta.url)), "owners")
-const hidden = ["OPENCODE_SERVER_PASSWORD", "OPENCODE_SERVER_USERNAME", "OPENCODE_CONFIG_CONTENT"]
+const own = ["OPENCODE_SERVER_PASSWORD", "OPENCODE_SERVER_USERNAME", "OPENCODE_CONFIG_CONTENT", "OPENCODE_AUTH_CONTENT"]
+const hidden = own.concat(Object.keys(process.env).filter((name) => name.endsWith("_API_KEY")))
 // Sub-agents have sessions of their own.
 const parents = new Map()
 

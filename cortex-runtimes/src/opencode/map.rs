@@ -443,3 +443,6 @@ pub(super) fn active() -> Step {
 pub(super) fn output(turn: Option<&TurnId>, kind: OutputKind, text: String) -> Step {
     Step::Emit(SessionEvent::Output { turn_id: turn.cloned(), kind, text })
 }
+
+#[cfg(test)]
+mod tests;

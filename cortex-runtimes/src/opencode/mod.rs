@@ -8,6 +8,8 @@
 mod asks;
 mod http;
 mod ids;
+#[cfg(feature = "terminal")]
+mod interactive;
 mod launch;
 mod map;
 mod model;
@@ -30,6 +32,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+#[cfg(feature = "terminal")]
+use cortex_lib::domain::agent::Interaction;
+use cortex_lib::domain::agent::Role;
 use cortex_lib::domain::capability::Capability;
 use cortex_lib::env::{Env, SystemEnv};
 use cortex_lib::error::Result;
@@ -39,6 +44,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::pool::{Lease, Pool};
+use crate::process_use::ProcessUse;
 
 /// The id of this runtime.
 const ID: &str = "opencode";
@@ -51,8 +57,8 @@ pub struct OpenCodeConfig {
     pub executable: Option<PathBuf>,
     /// Variables to set for it, such as a key or a proxy. They win over inherited ones.
     pub env: BTreeMap<String, String>,
-    /// A server for each session instead of one that they share. Each takes about half a gigabyte. Default: false.
-    pub server_per_session: bool,
+    /// Whether agents share a server. Each server takes about half a gigabyte. Default: they do.
+    pub process: ProcessUse,
     /// Seconds that the model may be silent before the turn is given up. Default: 300.
     pub silence_secs: Option<u32>,
 }
@@ -83,11 +89,12 @@ impl OpenCode {
             Capability::ReadOnlyTurn,
             Capability::ModelSelection,
             Capability::UsageReporting,
+            #[cfg(feature = "terminal")]
+            Capability::TerminalSession,
         ]);
-        let process_strategy = if config.server_per_session {
-            ProcessStrategy::ProcessPerSession
-        } else {
-            ProcessStrategy::SharedServer
+        let process_strategy = match config.process {
+            ProcessUse::Shared => ProcessStrategy::SharedServer,
+            ProcessUse::PerAgent => ProcessStrategy::ProcessPerSession,
         };
         let info = RuntimeInfo {
             id: RuntimeId::new(ID),
@@ -113,16 +120,12 @@ impl OpenCode {
     async fn server(&self, spec: &SessionSpec) -> Result<Lease> {
         let executable = probe::find(&self.config)?;
         let (config, env) = (&self.config, &*self.env);
-        let start = server::start(server::Wanted {
-            executable: &executable,
-            config,
-            trusted: spec.trusted,
-            env,
-        });
-        if self.config.server_per_session {
-            Lease::alone(start).await
-        } else {
-            self.pool.lease(spec.trusted, start).await
+        // Who only reads or coordinates needs nothing of what a repository brings.
+        let trusted = spec.trusted && spec.role == Role::Worker && !spec.read_only;
+        let start = server::start(server::Wanted { executable: &executable, config, trusted, env });
+        match config.process {
+            ProcessUse::Shared => self.pool.lease(trusted, start).await,
+            ProcessUse::PerAgent => Lease::alone(start).await,
         }
     }
 }
@@ -144,6 +147,16 @@ impl Runtime for OpenCode {
     /// agent can be started afresh.
     async fn open(&self, spec: SessionSpec) -> Result<Opened> {
         spec.require_offered(&self.info)?;
+        #[cfg(feature = "terminal")]
+        if spec.interaction == Interaction::Terminal {
+            let executable = probe::find(&self.config)?;
+            let program = interactive::program(&executable, &self.config, &spec)?;
+            let facts = cortex_lib::port::SessionFacts {
+                resumed: spec.resume.is_some(),
+                ..Default::default()
+            };
+            return crate::terminal::open(&program, facts).await;
+        }
         let lease = self.server(&spec).await?;
         open::open(lease, spec, &self.config, &self.env).await
     }

@@ -9,7 +9,7 @@ use cortex_lib::time::Timestamp;
 use serde_json::Value;
 
 use super::wire::{Failure, Message, Retry, Tokens};
-use crate::claude_code::summary::one_line;
+use crate::line::one_line;
 
 /// How long OpenCode may wait by itself before it asks the model again. It obeys whatever a server asks for, days too;
 /// a longer wait is the core's to plan and to show.

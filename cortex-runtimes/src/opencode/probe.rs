@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::{OpenCodeConfig, launch};
-use crate::claude_code::summary::one_line;
+use crate::line::one_line;
 
 /// How long `--version` may take. It was seen to take 1 s.
 const PROBE_WAIT: Duration = Duration::from_secs(15);

@@ -23,7 +23,7 @@ use super::launch::{self, OWNERS};
 use super::routes::{Ears, Routes};
 use super::sse::{Events, Item};
 use super::{OpenCodeConfig, wire};
-use crate::claude_code::summary::one_line;
+use crate::line::one_line;
 
 /// How long a server may take to listen. It took 2 s, and 10 s on a busy machine.
 const START_WAIT: Duration = Duration::from_mins(1);

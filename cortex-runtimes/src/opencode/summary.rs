@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::claude_code::summary::one_line;
+use crate::line::one_line;
 
 /// Longest summary. A command longer than this is read in full from the request's input.
 const SUMMARY_CHARS_MAX: usize = 300;

@@ -27,6 +27,9 @@ mod sessions;
 mod streams;
 mod terminal;
 #[cfg(target_os = "linux")]
+#[path = "../shared/terminals.rs"]
+mod terminals;
+#[cfg(target_os = "linux")]
 mod tools;
 #[cfg(target_os = "linux")]
 mod trust;

@@ -121,7 +121,7 @@ async fn an_orchestrator_has_the_tools_of_cortex_and_no_others() {
 
 /// The planner's turn: it looks by commands, in a sandbox that lets them do no more.
 async fn a_reader_can_look_and_do_no_more() {
-    let reads = "cat note.txt; touch escaped; (exec 3<>/dev/tcp/127.0.0.1/PORT) && echo connected; echo done";
+    let reads = "cat note.txt; cat ../home/private; cat ../home/.codex/config.toml; git log | cat; touch escaped; (exec 3<>/dev/tcp/127.0.0.1/PORT) && echo connected; echo done";
     let mut tries = attempts();
     tries.retain(|(name, _)| *name != "exec_command" && *name != "view_image");
     let outside = json!({"cmd": "touch escaped", "sandbox_permissions": "require_escalated", "justification": "x"});
@@ -133,6 +133,14 @@ async fn a_reader_can_look_and_do_no_more() {
         Place::new(Script::new().on(When::last_user("look"), look).otherwise(Answer::text("none")))
             .await;
     fs_err::write(looking.home.project().join("note.txt"), "a heron\n").unwrap();
+    fs_err::write(looking.home.home().join("private"), "my keys\n").unwrap();
+    let git = "git -c user.name=a -c user.email=a@b";
+    let project = looking.home.project();
+    sh(&format!(
+        "cd {} && git init -q && {git} add . && {git} commit -qm egret",
+        project.display()
+    ))
+    .await;
     for model in ["gpt-6.2-sol", "gpt-5.5"] {
         let open = |place: &Place| {
             let place = place.clone();
@@ -149,7 +157,11 @@ async fn a_reader_can_look_and_do_no_more() {
         let (end, _) = live.turn("look").await;
         assert_eq!(end.outcome, succeeded("none"));
         let result = looking.told();
-        assert!(result.contains("a heron") && result.contains("done"), "{result}");
+        for seen in ["a heron", "egret", "done"] {
+            assert!(result.contains(seen), "{result}");
+        }
+        // What is read goes to a model: not the person's home.
+        assert!(!result.contains("my keys") && !result.contains("base_url"), "{result}");
         assert!(
             result.contains("Read-only file system") && !result.contains("connected"),
             "{result}"

@@ -17,6 +17,11 @@ mod place;
 #[cfg(target_os = "linux")]
 mod sessions;
 #[cfg(target_os = "linux")]
+mod terminal;
+#[cfg(target_os = "linux")]
+#[path = "../shared/terminals.rs"]
+mod terminals;
+#[cfg(target_os = "linux")]
 mod tools;
 #[cfg(target_os = "linux")]
 mod turns;
@@ -39,5 +44,7 @@ fn main() -> ExitCode {
     if let Some(ended) = offline::enter() {
         return ended;
     }
-    suite::run(&[sessions::all(), turns::all(), tools::all(), confined::all()].concat())
+    suite::run(
+        &[terminal::all(), sessions::all(), turns::all(), tools::all(), confined::all()].concat(),
+    )
 }

@@ -78,6 +78,10 @@ impl Place {
         path
     }
 
+    pub(crate) fn runtime(&self) -> &Codex {
+        &self.runtime
+    }
+
     pub(crate) fn marker(&self) -> &str {
         self.marker.as_str()
     }

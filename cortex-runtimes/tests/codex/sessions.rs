@@ -308,7 +308,7 @@ async fn a_closed_session_can_be_resumed_with_its_model() {
     let requests = place.server.requests();
     let models: Vec<_> = requests.iter().map(|request| request.model.as_str()).collect();
     assert_eq!(models, ["gpt-5.6-luna", "gpt-5.6-sol", "gpt-5.6-sol"]);
-    let resumed = requests.get(1).unwrap();
+    let resumed = requests.last().unwrap();
     assert!(resumed.texts.iter().any(|text| text.text.contains("heron")));
 }
 

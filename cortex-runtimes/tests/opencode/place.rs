@@ -13,7 +13,7 @@ use cortex_lib::port::{
     OutputKind, Runtime as _, Session, SessionEvent, SessionFacts, SessionSpec, ToolAnswer,
     ToolRequest, Turn, TurnEnd, TurnOutcome,
 };
-use cortex_runtimes::{OpenCode, OpenCodeConfig};
+use cortex_runtimes::{OpenCode, OpenCodeConfig, ProcessUse};
 use cortex_scripted::{CliHome, Request, Script, ScriptedChat, cli};
 use tokio::sync::mpsc;
 use tokio::time::{interval, timeout};
@@ -81,9 +81,10 @@ impl Place {
         let mut config = OpenCodeConfig {
             executable: Some(cli::opencode().unwrap()),
             env: env.collect(),
-            server_per_session: false,
+            process: ProcessUse::Shared,
             silence_secs: Some(SILENCE_SECS),
         };
+        config.env.insert("OTHER_API_KEY".to_owned(), "hush".to_owned());
         change(&mut config);
         Self { server, home, runtime: OpenCode::new(config) }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cortex_lib::error::Code;
 use cortex_lib::port::{Health, Runtime as _};
+use cortex_runtimes::ProcessUse;
 use cortex_scripted::suite::Case;
 use cortex_scripted::{Answer, Script, When, cases};
 use serde_json::{Value, json};
@@ -57,7 +58,7 @@ async fn a_killed_server_is_an_ended_session_and_can_be_resumed() {
         .on(When::last_user("remember"), Answer::text("noted"))
         .on(When::last_user("again"), Answer::text("welcome back"))
         .on(When::last_user("run"), bash);
-    let place = Place::with(script, |config| config.server_per_session = true).await;
+    let place = Place::with(script, |config| config.process = ProcessUse::PerAgent).await;
     let (mut live, other) = (place.open().await, place.open().await);
     assert_ne!(live.facts.pid, other.facts.pid);
     live.turn("remember the word heron").await;

@@ -234,7 +234,7 @@ async fn what_is_for_the_server_does_not_reach_tools() {
     let asked = shared().asked(&live);
     let printed = &asked.last().unwrap().tool_results.first().unwrap().text;
     assert!(printed.contains(&format!("CORTEX_OWNER={}\n", live.marker)), "{printed}");
-    for name in ["OPENCODE_SERVER_PASSWORD", "OPENCODE_CONFIG_CONTENT", "CORTEX_MCP_TOKEN"] {
+    for name in ["OPENCODE_SERVER_PASSWORD", "OPENCODE_CONFIG_CONTENT", "OTHER_API_KEY"] {
         assert!(!printed.contains(name), "{printed}");
     }
     live.close().await;
