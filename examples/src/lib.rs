@@ -1,4 +1,6 @@
-//! What the examples share: a runtime in a few lines, to show what a driver is made of.
+//! What the examples share: a runtime in a few lines, and [`LineAgent`], a complete driver.
+
+mod lines;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,6 +15,8 @@ use cortex_lib::port::{
 };
 use cortex_lib::{Code, Error, Result};
 use tokio::sync::mpsc;
+
+pub use lines::LineAgent;
 
 /// A runtime whose agents return their instruction in capital letters.
 #[derive(Debug)]

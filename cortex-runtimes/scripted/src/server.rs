@@ -44,7 +44,7 @@ impl ScriptedServer {
         let shared = Arc::new(Shared {
             api,
             address,
-            script,
+            script: Mutex::new(script),
             counts: Mutex::default(),
             log: watch::Sender::new(Log::default()),
         });
@@ -55,6 +55,12 @@ impl ScriptedServer {
     /// The base address that a CLI is given, without a slash at the end.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// From now on this script answers, from its beginning. What was sent so far stays recorded, and gates stay open.
+    pub fn play(&self, script: Script) {
+        *self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner) = Counts::default();
+        *self.shared.script.lock().unwrap_or_else(PoisonError::into_inner) = script;
     }
 
     pub(crate) async fn start(api: Api, script: Script) -> io::Result<Self> {
@@ -139,7 +145,8 @@ impl Drop for ScriptedServer {
 struct Shared {
     api: Api,
     address: SocketAddr,
-    script: Script,
+    /// Shared with whoever changes it; held while an answer is chosen.
+    script: Mutex<Script>,
     /// A lock because connections run on any thread; never held over an await.
     counts: Mutex<Counts>,
     log: watch::Sender<Log>,
@@ -216,7 +223,8 @@ fn read(api: Api, head: &Parts, body: Value) -> Request {
 async fn answer(shared: &Shared, mut request: Request) -> Response<Body> {
     let (by, chosen) = {
         let mut counts = shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.script.choose(&request, &mut counts)
+        let script = shared.script.lock().unwrap_or_else(PoisonError::into_inner);
+        script.choose(&request, &mut counts)
     };
     request.answered_by = by;
     let chosen = chosen.unwrap_or_else(|| no_rule(&request));

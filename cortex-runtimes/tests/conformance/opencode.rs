@@ -3,28 +3,118 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
+use cortex_lib::domain::agent::{Interaction, Role};
 use cortex_lib::ids::SessionId;
-use cortex_lib::port::Runtime;
-use cortex_runtimes::conformance::{
-    Ability, Act, Attempt, Heard, Scenario, Stage, Subject, processes_with,
-};
+use cortex_lib::port::{Opened, Runtime, SessionSpec};
+use cortex_runtimes::conformance::{Ability, Act, Attempt, Heard, Scenario, Stage, Subject};
 use cortex_runtimes::{OpenCode, OpenCodeConfig};
-use cortex_scripted::{CliHome, ScriptedChat};
+use cortex_scripted::{CliHome, Script, ScriptedChat};
 use serde_json::{Value, json};
 
 use crate::model::{Tools, heard, script};
 
-/// The subject.
+/// The subject. A server of OpenCode takes seconds to start and half a gigabyte, so all places share one, with a model that
+/// plays one scenario after the other; each has a project of its own.
 pub(crate) struct OpenCodeSubject {
     program: PathBuf,
+    shared: Arc<Shared>,
+    places: AtomicUsize,
+}
+
+/// What outlives a place: it runs on a runtime of its own, because each case has one and ends it.
+struct Shared {
+    runtime: tokio::runtime::Runtime,
+    installed: Installed,
+    /// A session that nobody uses: with the last one the server would end. Locked, since places take turns.
+    keeper: Mutex<Option<Opened>>,
+}
+
+/// A home, a model and the driver for them.
+struct Installed {
+    server: ScriptedChat,
+    home: CliHome,
+    driver: Arc<OpenCode>,
+}
+
+impl Installed {
+    async fn new(program: &Path, script: Script, is_reachable: bool) -> io::Result<Self> {
+        let server = ScriptedChat::start(script).await?;
+        let home = CliHome::new(&server)?;
+        home.configure_opencode()?;
+        if !is_reachable {
+            let config = home.opencode_config();
+            let text = fs_err::read_to_string(&config)?;
+            fs_err::write(&config, text.replace(&server.url(), "http://127.0.0.1:9"))?;
+        }
+        let vars = home.vars().into_iter();
+        let env = vars.map(|(name, value)| (name.to_owned(), value.into_string().unwrap()));
+        let config = OpenCodeConfig {
+            executable: Some(program.to_owned()),
+            env: env.collect(),
+            ..OpenCodeConfig::default()
+        };
+        Ok(Self { server, home, driver: Arc::new(OpenCode::new(config)) })
+    }
 }
 
 impl OpenCodeSubject {
     pub(crate) fn new(program: PathBuf) -> Self {
-        Self { program }
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        let installed = runtime.block_on(Installed::new(&program, Script::new(), true)).unwrap();
+        let shared = Arc::new(Shared { runtime, installed, keeper: Mutex::default() });
+        Self { program, shared, places: AtomicUsize::new(0) }
+    }
+
+    /// Sees to it that the server runs, on the runtime that stays.
+    async fn keep(&self) -> Result<(), String> {
+        let kept = self.shared.keeper.lock().unwrap().take();
+        let lives = kept.filter(|kept| !kept.events.is_closed());
+        let kept = match lives {
+            Some(kept) => kept,
+            None => {
+                let driver = Arc::clone(&self.shared.installed.driver);
+                let spec = keeper_spec(&self.shared.installed.home);
+                let opening = self.shared.runtime.spawn(async move { driver.open(spec).await });
+                opening
+                    .await
+                    .map_err(|error| error.to_string())?
+                    .map_err(|error| error.to_string())?
+            }
+        };
+        *self.shared.keeper.lock().unwrap() = Some(kept);
+        Ok(())
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(kept) = self.keeper.lock().unwrap().take() {
+            self.runtime.block_on(kept.session.close(Duration::from_secs(10)));
+        }
+    }
+}
+
+fn keeper_spec(home: &CliHome) -> SessionSpec {
+    let scratch = home.home().join("keeper");
+    fs_err::create_dir_all(&scratch).unwrap();
+    SessionSpec {
+        session_id: SessionId::new("keeper"),
+        agent_id: None,
+        role: Role::Worker,
+        interaction: Interaction::Structured,
+        cwd: home.project(),
+        scratch,
+        model: None,
+        instructions: None,
+        resume: None,
+        read_only: false,
+        trusted: false,
+        mcp: None,
     }
 }
 
@@ -48,53 +138,57 @@ impl Subject for OpenCodeSubject {
     }
 
     async fn stage(&self, scenario: &Scenario) -> Result<Box<dyn Stage>, String> {
-        let server = ScriptedChat::start(script(scenario, &OpenCodeTools)).await;
-        let server = server.map_err(|error| error.to_string())?;
-        let home = CliHome::new(&server).map_err(|error| error.to_string())?;
-        home.configure_opencode().map_err(|error| error.to_string())?;
-        if scenario.unreachable {
-            unreachable(&home, &server).map_err(|error| error.to_string())?;
-        }
-        let vars = home.vars().into_iter();
-        let env = vars.map(|(name, value)| (name.to_owned(), value.into_string().unwrap()));
-        let config = OpenCodeConfig {
-            executable: Some(self.program.clone()),
-            env: env.collect(),
-            ..OpenCodeConfig::default()
+        let script = script(scenario, &OpenCodeTools);
+        let number = self.places.fetch_add(1, Ordering::Relaxed);
+        let own = if scenario.unreachable {
+            let own = Installed::new(&self.program, script, false).await;
+            Some(own.map_err(|error| error.to_string())?)
+        } else {
+            self.keep().await?;
+            self.shared.installed.server.play(script);
+            None
         };
-        Ok(Box::new(Place { server, home, runtime: Arc::new(OpenCode::new(config)) }))
+        let shared = Arc::clone(&self.shared);
+        let mut place = Place { shared, own, project: PathBuf::new(), heard: 0 };
+        place.heard = place.installed().server.requests().len();
+        // Beside the project of the home, so that none lies in another one.
+        place.project =
+            place.installed().home.project().with_file_name(format!("project-{number}"));
+        fs_err::create_dir(&place.project).map_err(|error| error.to_string())?;
+        Ok(Box::new(place))
     }
 }
 
-/// The service of the model is where nobody listens.
-fn unreachable(home: &CliHome, server: &ScriptedChat) -> io::Result<()> {
-    let config = home.opencode_config();
-    let text = fs_err::read_to_string(&config)?;
-    fs_err::write(&config, text.replace(&server.url(), "http://127.0.0.1:9"))
+struct Place {
+    shared: Arc<Shared>,
+    own: Option<Installed>,
+    project: PathBuf,
+    /// What the model was sent before.
+    heard: usize,
 }
 
-struct Place {
-    server: ScriptedChat,
-    home: CliHome,
-    runtime: Arc<OpenCode>,
+impl Place {
+    fn installed(&self) -> &Installed {
+        self.own.as_ref().unwrap_or(&self.shared.installed)
+    }
 }
 
 #[async_trait]
 impl Stage for Place {
     fn runtime(&self) -> Arc<dyn Runtime> {
-        Arc::clone(&self.runtime) as Arc<dyn Runtime>
+        Arc::clone(&self.installed().driver) as Arc<dyn Runtime>
     }
 
     fn project(&self) -> PathBuf {
-        self.home.project()
+        self.project.clone()
     }
 
     fn open_gate(&self, gate: &str) {
-        self.server.open(gate);
+        self.installed().server.open(gate);
     }
 
     fn heard(&self) -> Option<Vec<Heard>> {
-        Some(heard(&self.server))
+        Some(heard(&self.installed().server).split_off(self.heard))
     }
 
     fn models(&self) -> Vec<String> {
@@ -102,8 +196,8 @@ impl Stage for Place {
     }
 
     fn bring(&self, trace: &Path) -> io::Result<bool> {
-        let project = self.home.project();
-        std::process::Command::new("git").args(["init", "-q"]).arg(&project).status()?;
+        let project = &self.project;
+        std::process::Command::new("git").args(["init", "-q"]).arg(project).status()?;
         let brought = project.join(".opencode");
         fs_err::create_dir_all(brought.join("plugin"))?;
         fs_err::create_dir_all(brought.join("agent"))?;
@@ -120,11 +214,6 @@ impl Stage for Place {
         let agent = "---\ndescription: writes\nmode: subagent\n---\nWrite files.";
         fs_err::write(brought.join("agent/evil.md"), agent)?;
         Ok(true)
-    }
-
-    /// The process serves all sessions of the place, so what belongs to one of them is told with it.
-    fn alive(&self, _: &SessionId) -> Vec<String> {
-        processes_with(&format!("HOME={}", self.home.home().display()))
     }
 }
 
