@@ -103,7 +103,10 @@ impl Answer {
         for block in &mut filled.blocks {
             match block {
                 Block::Text(text) | Block::Thinking(text) => fill(text, words),
-                Block::Tool { input, .. } => fill_value(input, words),
+                Block::Tool { name, input } => {
+                    fill(name, words);
+                    fill_value(input, words);
+                }
             }
         }
         filled

@@ -76,7 +76,7 @@ pub enum Times {
     First(u32),
 }
 
-/// A word found in the conversation, for `{{name}}` in the answer's texts and tool inputs.
+/// A word found in the conversation, for `{{name}}` in the answer's texts, tool names and tool inputs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Take {
