@@ -11,7 +11,8 @@ use cortex_lib::limits::MCP_PORT;
 use cortex_lib::port::Runtime;
 use cortex_lib::settings::{Agents, Approvals, Events, Planner, Resources, Retry, Settings};
 use cortex_runtimes::{
-    ClaudeCode, ClaudeCodeConfig, CommandConfig, CommandRuntime, OpenCode, OpenCodeConfig,
+    ClaudeCode, ClaudeCodeConfig, Codex, CodexConfig, CommandConfig, CommandRuntime, OpenCode,
+    OpenCodeConfig,
 };
 use fs_err as fs;
 use schemars::JsonSchema;
@@ -68,6 +69,8 @@ impl Default for Mcp {
 pub struct Runtimes {
     /// Claude Code.
     pub claude_code: ClaudeCodeConfig,
+    /// Codex.
+    pub codex: CodexConfig,
     /// OpenCode.
     pub opencode: OpenCodeConfig,
     /// Programs that run as agents, by their names; the runtime is `command:<name>`.
@@ -195,6 +198,7 @@ impl Config {
     pub fn runtimes(&self, extra: Vec<CommandConfig>) -> Result<Vec<Arc<dyn Runtime>>> {
         let mut runtimes: Vec<Arc<dyn Runtime>> = vec![
             Arc::new(ClaudeCode::new(self.runtimes.claude_code.clone())),
+            Arc::new(Codex::new(self.runtimes.codex.clone())),
             Arc::new(OpenCode::new(self.runtimes.opencode.clone())),
         ];
         let names: Vec<_> = extra.iter().map(|program| program.name.clone()).collect();

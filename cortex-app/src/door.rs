@@ -91,6 +91,14 @@ impl Door {
         }
     }
 
+    /// The way to the core, when it runs in another process.
+    pub(crate) fn there(&self) -> Option<&Client> {
+        match &self.core {
+            Core::Here(_) => None,
+            Core::There(client) => Some(client),
+        }
+    }
+
     /// Runs `command`.
     ///
     /// # Errors

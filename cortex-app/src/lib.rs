@@ -4,6 +4,7 @@
 pub mod boot;
 pub mod cli;
 pub mod config;
+mod demo;
 pub mod door;
 mod log;
 mod program;

@@ -2,12 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 
 use std::path::Path;
-use std::process::{Command, ExitCode, Output};
+use std::process::{Command, ExitCode, Output, Stdio};
+use std::time::Duration;
 
 use cortex_scripted::{
     Answer, CliHome, Script, ScriptedAnthropic, When, cases, cli, offline, suite,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn main() -> ExitCode {
     if cli::require(cli::claude_code()).is_none() {
@@ -16,7 +17,11 @@ fn main() -> ExitCode {
     if let Some(ended) = offline::enter() {
         return ended;
     }
-    suite::run(&cases![the_example_runs_on_claude_code, without_leave_to_write_nothing_is_written])
+    suite::run(&cases![
+        the_example_runs_on_claude_code,
+        without_leave_to_write_nothing_is_written,
+        a_run_that_nobody_watches_says_what_waits_and_is_answered_from_elsewhere
+    ])
 }
 
 /// A model that does the tasks of the example. A conversation has several tasks, so the latest come first.
@@ -51,8 +56,12 @@ fn script() -> Script {
         .on(did("Plan the page."), Answer::text("history: Yunnan\nbrewing: water"))
 }
 
+/// What happens to a tool that no rule is for.
+const ASK: &str = "ask";
+const DENY: &str = "deny";
+
 /// Runs the example, which is copied so that its project is in this folder, too.
-fn run(folder: &Path, home: &CliHome, flags: &[&str]) -> Output {
+fn run(folder: &Path, home: &CliHome, default: &str, flags: &[&str]) -> Output {
     let objectives = folder.join("examples/objectives");
     std::fs::create_dir_all(&objectives).unwrap();
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/objectives");
@@ -65,23 +74,51 @@ fn run(folder: &Path, home: &CliHome, flags: &[&str]) -> Output {
         vars.map(|(name, value)| (name.to_owned(), value.into_string().unwrap().into())).collect();
     let config = json!({
         "retry": { "max_retries": 0 },
+        "approvals": { "default": default },
         "runtimes": { "claude_code": { "executable": cli::claude_code().unwrap(), "env": env } },
     });
     let data_dir = folder.join("data");
     std::fs::create_dir(&data_dir).unwrap();
     std::fs::write(data_dir.join("config.json"), config.to_string()).unwrap();
+    cortex(folder)
+        .args(["run", "--runtime", "claude-code"])
+        .args(flags)
+        .arg(objectives.join("hello.toml"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// The program on the data directory of this folder.
+fn cortex(folder: &Path) -> Command {
     let mut program = Command::new(env!("CARGO_BIN_EXE_cortex"));
     for name in CliHome::stripped() {
         program.env_remove(name);
     }
+    program.arg("--data-dir").arg(folder.join("data"));
     program
-        .arg("--data-dir")
-        .arg(data_dir)
-        .args(["run", "--runtime", "claude-code"])
-        .args(flags)
-        .arg(objectives.join("hello.toml"))
-        .output()
-        .unwrap()
+}
+
+/// Allows whatever waits until `over`. Returns the summaries of what it allowed.
+fn allow_everything(folder: &Path, over: impl Fn() -> bool) -> Vec<String> {
+    let mut allowed = Vec::new();
+    while !over() {
+        // Before the run serves its socket this would open a core of its own and be in its way.
+        if !folder.join("data/cortex.sock").exists() {
+            std::thread::sleep(Duration::from_millis(50));
+            continue;
+        }
+        let list = cortex(folder).args(["approvals", "list", "--json"]).output().unwrap();
+        let list: Value = serde_json::from_slice(&list.stdout).unwrap_or_default();
+        for waits in list["approvals"].as_array().into_iter().flatten() {
+            let id = waits["approval_id"].as_str().unwrap();
+            if cortex(folder).args(["approvals", "allow", id]).output().unwrap().status.success() {
+                allowed.push(waits["summary"].as_str().unwrap().to_owned());
+            }
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    allowed
 }
 
 async fn the_example_runs_on_claude_code() {
@@ -89,7 +126,7 @@ async fn the_example_runs_on_claude_code() {
     let home = CliHome::new(&server).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();
-    let out = tokio::task::spawn_blocking(move || run(&path, &home, &["--allow", "Bash"]));
+    let out = tokio::task::spawn_blocking(move || run(&path, &home, DENY, &["--allow", "Bash"]));
     let out = out.await.unwrap();
     let (stdout, stderr) =
         (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
@@ -108,9 +145,28 @@ async fn without_leave_to_write_nothing_is_written() {
     let home = CliHome::new(&server).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();
-    let out = tokio::task::spawn_blocking(move || run(&path, &home, &[])).await.unwrap();
+    let out = tokio::task::spawn_blocking(move || run(&path, &home, DENY, &[])).await.unwrap();
     let stderr = String::from_utf8_lossy(&out.stderr);
     assert_eq!(out.status.code(), Some(3), "{stderr}");
     assert!(stderr.contains("verification.failed"), "{stderr}");
     assert!(!folder.path().join("target/hello/plan.txt").exists());
+}
+
+async fn a_run_that_nobody_watches_says_what_waits_and_is_answered_from_elsewhere() {
+    let server = ScriptedAnthropic::start(script()).await.unwrap();
+    let home = CliHome::new(&server).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_owned();
+    let running = tokio::task::spawn_blocking(move || run(&path, &home, ASK, &[]));
+    let (path, over) = (folder.path().to_owned(), running.abort_handle());
+    let answering =
+        tokio::task::spawn_blocking(move || allow_everything(&path, || over.is_finished()));
+    let (out, allowed) = (running.await.unwrap(), answering.await.unwrap());
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert_eq!(out.status.code(), Some(0), "{stdout}\n{stderr}");
+    assert!(allowed.len() >= 4, "each task that writes was asked about: {allowed:?}");
+    assert!(stderr.contains("wants to use Bash"), "{stderr}");
+    assert!(stderr.contains(" approvals allow "), "{stderr}");
+    assert!(folder.path().join("target/hello/page.txt").exists());
 }

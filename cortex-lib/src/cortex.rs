@@ -8,7 +8,8 @@ use crate::api::{Caller, Cx};
 use crate::engine::{Core, CoreState, OutputFeed, Parts, Stop};
 use crate::env::{Env, SystemEnv};
 use crate::error::{Code, Error, Problem, Result};
-use crate::port::{Host, Runtime};
+use crate::ids::AgentId;
+use crate::port::{Host, Runtime, Terminal};
 use crate::settings::Settings;
 use crate::store::{DataDir, Feed, Store, StoreOptions};
 
@@ -63,6 +64,15 @@ impl Cortex {
     /// What agents print, from now on.
     pub fn output(&self) -> OutputFeed {
         self.core.output()
+    }
+
+    /// The terminal of an agent in terminal mode, while its session lives.
+    ///
+    /// # Errors
+    ///
+    /// `agent.not_found`; `agent.not_in_terminal_mode`; `agent.state_conflict` when it has no session.
+    pub fn terminal(&self, agent_id: &AgentId) -> Result<Arc<dyn Terminal>> {
+        self.core.terminal(agent_id)
     }
 
     /// Where it stands.

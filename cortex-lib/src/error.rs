@@ -157,6 +157,8 @@ codes! {
     AgentStartCancelled = "agent.start_cancelled", StateConflict, "Start it again when you want it.";
     /// An orchestrator must be structured.
     AgentOrchestratorNeedsStructured = "agent.orchestrator_needs_structured", Unsupported, "Create the orchestrator as a structured agent.";
+    /// The agent has turns and no terminal.
+    AgentNotInTerminalMode = "agent.not_in_terminal_mode", Unsupported, "Send it messages, or use an agent in terminal mode.";
     /// As many sessions live as are allowed.
     ResourceLimitReached = "resource.limit_reached", StateConflict, "Stop an agent, or raise resources.max_active_processes.";
 

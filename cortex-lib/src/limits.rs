@@ -194,6 +194,8 @@ pub const LOCAL_REQUESTS_MAX: usize = 64;
 pub const LOCAL_ANSWERS_MAX: usize = 64;
 /// How often a client that says nothing more is looked for while its calls run: a second of a planner costs little.
 pub const LOCAL_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// One piece of what a terminal prints, on the local socket: a drawing of all that is kept goes in several.
+pub const TERMINAL_PIECE_BYTES_MAX: usize = 256 * 1024;
 /// Calls that run when a connection ends have this long to be answered.
 pub const LOCAL_DRAIN: Duration = Duration::from_secs(1);
 

@@ -8,6 +8,8 @@ struct Readme;
 mod claude_code;
 mod codex;
 mod command;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod line;
 mod opencode;
 mod process_use;

@@ -2,15 +2,17 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 use cortex_lib::api::AgentReply;
-use cortex_lib::api::operator::{PauseAgent, RemoveAgent, RestartAgent, ResumeAgent};
+use cortex_lib::api::operator::{
+    CreateTerminalAgent, PauseAgent, RemoveAgent, RestartAgent, ResumeAgent,
+};
 use cortex_lib::api::tool::{CreateAgent, ListAgents, ListProjects, StartAgent, StopAgent};
 use cortex_lib::api::view::AgentView;
-use cortex_lib::domain::agent;
+use cortex_lib::domain::agent::{self, Interaction};
 use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::ids::RuntimeId;
 
 use super::screen::{Screen, card, cell, table, word};
-use super::{Exit, Global, find, with_door};
+use super::{Exit, Global, attach, find, with_door};
 use crate::door::Door;
 
 /// Who works
@@ -42,6 +44,8 @@ enum Action {
     Resume(Which),
     /// Stop an agent and start it again
     Restart(Which),
+    /// Show the terminal of an agent in terminal mode and type into it; Ctrl-] leaves, and the agent goes on
+    Attach(Which),
     /// Remove an agent that has no session
     Remove(Which),
 }
@@ -74,6 +78,9 @@ struct Create {
     /// Appended to the runtime's system prompt
     #[arg(long, value_name = "TEXT")]
     instructions: Option<String>,
+    /// A person works with it in a terminal; it takes no messages and no tasks
+    #[arg(long, conflicts_with = "role")]
+    terminal: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -96,7 +103,7 @@ impl Action {
         let reply = match self {
             Self::List { project } => return list(door, project.as_deref(), screen).await,
             Self::Show(which) => AgentReply { agent: which.find(door).await? },
-            Self::Create(create) => door.call(create.command(door).await?).await?,
+            Self::Create(create) => create.call(door).await?,
             Self::Start(which) => {
                 let agent_id = which.find(lasting(door)?).await?.agent_id;
                 door.call(StartAgent { agent_id }).await?
@@ -108,6 +115,11 @@ impl Action {
             Self::Stop(which) => {
                 let agent_id = which.find(door).await?.agent_id;
                 door.call(StopAgent { agent_id }).await?
+            }
+            Self::Attach(which) => {
+                let client = door.there().ok_or_else(|| alone(door))?;
+                let agent = which.find(door).await?;
+                return attach::attach(client, &agent, screen).await;
             }
             Self::Pause(which) => {
                 let agent_id = which.find(door).await?.agent_id;
@@ -134,9 +146,20 @@ impl Which {
 }
 
 impl Create {
-    async fn command(self, door: &Door) -> Result<CreateAgent> {
-        Ok(CreateAgent {
-            project_id: find::project(door, &self.project).await?.project_id,
+    async fn call(self, door: &Door) -> Result<AgentReply> {
+        let project_id = find::project(door, &self.project).await?.project_id;
+        if self.terminal {
+            let create = CreateTerminalAgent {
+                project_id,
+                name: self.name,
+                runtime_id: RuntimeId::new(self.runtime),
+                model: self.model,
+                instructions: self.instructions,
+            };
+            return door.call(create).await;
+        }
+        let create = CreateAgent {
+            project_id,
             name: self.name,
             runtime_id: RuntimeId::new(self.runtime),
             model: self.model,
@@ -146,19 +169,21 @@ impl Create {
             },
             instructions: self.instructions,
             skills: true,
-        })
+        };
+        door.call(create).await
     }
 }
 
 /// A core that goes on when this command ends. In another one a session would end with the command.
 fn lasting(door: &Door) -> Result<&Door> {
-    if door.is_there() {
-        return Ok(door);
-    }
+    if door.is_there() { Ok(door) } else { Err(alone(door)) }
+}
+
+fn alone(door: &Door) -> Error {
     let message =
         "no core runs on this data directory, and an agent lives only as long as its core";
-    Err(Error::new(Code::CoreStopped, message)
-        .remedy(format!("Run `{}`, leave it running, and call again.", door.hint("serve"))))
+    Error::new(Code::CoreStopped, message)
+        .remedy(format!("Run `{}`, leave it running, and call again.", door.hint("serve")))
 }
 
 async fn list(door: &Door, project: Option<&str>, screen: Screen) -> Result<()> {
@@ -213,6 +238,7 @@ fn show(agent: &AgentView) -> String {
         ("runtime", Some(agent.runtime_id.to_string())),
         ("model", agent.model.clone()),
         ("role", Some(word(&agent.role))),
+        ("in a", (agent.interaction == Interaction::Terminal).then(|| "terminal".to_owned())),
         ("state", Some(agent.state.as_str().to_owned())),
         ("now", current),
         ("session", session),

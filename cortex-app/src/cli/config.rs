@@ -58,8 +58,8 @@ impl Configuration {
 fn hide_variables(config: &mut Config) {
     let runtimes = &mut config.runtimes;
     let commands = runtimes.commands.values_mut().map(|program| &mut program.env);
-    let variables =
-        [&mut runtimes.claude_code.env, &mut runtimes.opencode.env].into_iter().chain(commands);
+    let own = [&mut runtimes.claude_code.env, &mut runtimes.codex.env, &mut runtimes.opencode.env];
+    let variables = own.into_iter().chain(commands);
     for value in variables.flat_map(BTreeMap::values_mut) {
         "[hidden]".clone_into(value);
     }

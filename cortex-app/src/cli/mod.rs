@@ -1,10 +1,13 @@
 //! The command line. One file for each command.
 
 mod agent;
+mod approvals;
+mod attach;
 mod call;
 mod changes;
 mod completions;
 mod config;
+mod demo;
 mod doctor;
 mod edit;
 mod events;
@@ -20,6 +23,7 @@ mod project;
 mod proposal;
 mod propose;
 pub mod reference;
+mod rules;
 mod run;
 mod screen;
 mod serve;
@@ -52,6 +56,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(run::Run),
+    Demo(demo::Demo),
     Serve(serve::Serve),
     Project(project::Project),
     Agent(agent::Agent),
@@ -60,6 +65,10 @@ enum Command {
     Plan(plan::Plan),
     Propose(propose::Propose),
     Proposal(proposal::Proposal),
+    #[command(alias = "approval")]
+    Approvals(approvals::Approvals),
+    #[command(alias = "rule")]
+    Rules(rules::Rules),
     Message(message::Message),
     Events(events::Events),
     Call(call::Call),
@@ -85,6 +94,7 @@ impl Cli {
 impl Command {
     async fn run(self, global: &Global, screen: Screen) -> Result<Exit> {
         match self {
+            Self::Demo(command) => command.run(global).await,
             Self::Serve(command) => command.run(global, screen).await,
             Self::Project(command) => command.run(global, screen).await,
             Self::Agent(command) => command.run(global, screen).await,
@@ -93,6 +103,8 @@ impl Command {
             Self::Plan(command) => command.run(global, screen).await,
             Self::Propose(command) => command.run(global, screen).await,
             Self::Proposal(command) => command.run(global, screen).await,
+            Self::Approvals(command) => command.run(global, screen).await,
+            Self::Rules(command) => command.run(global, screen).await,
             Self::Message(command) => command.run(global, screen).await,
             Self::Events(command) => command.run(global, screen).await,
             Self::Call(command) => command.run(global, screen).await,

@@ -28,7 +28,7 @@ output has one JSON object in each line: run.started, every event of the core as
 print), run.note, and at the end run.ended with status, exit_code, next, error and the objective.
 
 Coding CLIs ask before they write files or run programs. Cortex answers by approvals.rules in config.json, then by
---allow, and denies the rest.
+--allow, and denies the rest. --verbose tells each answer and the rule that gave it.
 
 A core that serves the data directory already (cortex serve) runs the objective; else one is opened for it.";
 
@@ -42,7 +42,7 @@ pub(super) struct Run {
     /// The objective file (TOML); examples/objectives/README.md describes it
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Run every agent on this runtime, whatever the file says: claude-code, opencode, command:NAME
+    /// Run every agent on this runtime, whatever the file says: claude-code, codex, opencode, command:NAME
     #[arg(long, value_name = "ID")]
     runtime: Option<String>,
     /// Let agents use this tool of their runtime: Write, Edit, Bash. A pattern; may be given again
@@ -100,7 +100,7 @@ impl Run {
         }
         let outcome =
             run::run(&door, &file, &self.wishes(global, data_dir), show, stops.next()).await;
-        close(door, show, stops, &outcome.ending).await;
+        run::close(door, show, stops, &outcome.ending).await;
         outcome
     }
 
@@ -126,7 +126,13 @@ impl Run {
         let allow = self.allow.iter().map(|tool| ("--allow", tool.as_str()));
         let options: Vec<_> = runtime.chain(allow).collect();
         let hints = Hints::new(&self.file, global.data_dir.as_deref(), &options);
-        Wishes { approve_unverified: self.approve_unverified, beginning, hints, data_dir }
+        Wishes {
+            approve_unverified: self.approve_unverified,
+            beginning,
+            tells_requests: global.verbose > 0,
+            hints,
+            data_dir,
+        }
     }
 }
 
@@ -136,29 +142,4 @@ fn allowed_elsewhere() -> Error {
     Error::new(Code::ConfigInvalid, message).remedy(
         "Put the rules under approvals.rules in its config.json and start it again, or stop it.",
     )
-}
-
-/// Stops a core of ours in order; at once when the person asks again.
-async fn close(door: Door, show: &mut Show, mut stops: StopRequests, ending: &Ending) {
-    let ours = door.here().cloned();
-    if let (Ending::Interrupted(_), Some(_)) = (ending, &ours) {
-        show.note("Stopping in order; Ctrl-C again stops at once.");
-    }
-    let mut closing = std::pin::pin!(door.close());
-    let closed = tokio::select! { biased;
-        closed = &mut closing => closed,
-        () = stops.next() => {
-            let now = async {
-                match ours {
-                    Some(cortex) => cortex.shutdown_at_once().await,
-                    None => Ok(()),
-                }
-            };
-            let (now, closed) = tokio::join!(now, closing);
-            now.and(closed)
-        }
-    };
-    if let Err(error) = closed {
-        show.note(&format!("The core did not close well: {error}. {}", error.remediation()));
-    }
 }

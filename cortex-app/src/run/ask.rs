@@ -1,8 +1,9 @@
-//! Asks the person at the terminal whether a result holds.
+//! Asks the person at the terminal: whether a result holds, whether a tool may run, what an agent wants to know.
 
 use std::io::{BufRead, Write};
 
-use cortex_lib::api::view::TaskView;
+use cortex_lib::api::view::{ApprovalView, TaskView};
+use cortex_lib::domain::approval::{Answers, Question};
 use tokio::sync::oneshot;
 
 use super::words;
@@ -23,13 +24,118 @@ pub(crate) async fn approves(task: &TaskView) -> bool {
         words::plain(&task.title),
         task.key
     );
-    let (answer, answered) = oneshot::channel();
-    // A thread of its own, which nobody joins: reading a terminal cannot be broken off, and must not hold up
-    // the end of the program.
-    std::thread::spawn(move || {
-        answer.send(dialogue(&question, &text, std::io::stdin().lock(), std::io::stderr()))
+    at_terminal(move || dialogue(&question, &text, std::io::stdin().lock(), std::io::stderr()))
+        .await
+        .unwrap_or(false)
+}
+
+/// What a person says about a tool that an agent wants to use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// It may run, this once.
+    Allow,
+    /// It may run, and the same from now on.
+    Always,
+    /// It may not.
+    Deny,
+    /// These are the answers to its questions.
+    Answers(Answers),
+    /// Nothing: somebody may answer elsewhere.
+    Nothing,
+}
+
+/// What the person says about this request. Closed input says nothing.
+pub(crate) async fn decides(approval: &ApprovalView) -> Said {
+    let approval = approval.clone();
+    let said = at_terminal(move || {
+        let (input, out) = (std::io::stdin().lock(), std::io::stderr());
+        if approval.questions.is_empty() {
+            tool(&approval, input, out)
+        } else {
+            questions(&approval, input, out)
+        }
     });
-    answered.await.unwrap_or(false)
+    said.await.unwrap_or(Said::Nothing)
+}
+
+/// On a thread of its own, which nobody joins: reading a terminal cannot be broken off, and must not hold up the end of
+/// the program.
+async fn at_terminal<T: Send + 'static>(talk: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (answer, answered) = oneshot::channel();
+    std::thread::spawn(move || drop(answer.send(talk())));
+    answered.await.ok()
+}
+
+fn tool(approval: &ApprovalView, mut input: impl BufRead, mut out: impl Write) -> Said {
+    let mut say = |text: &str| write!(out, "{text}").and_then(|()| out.flush()).ok();
+    let (agent, tool) = (words::plain(&approval.agent_name), words::plain(&approval.tool));
+    say(&format!("\n{agent} wants to use {tool}: {}\n", words::lines(&approval.summary)));
+    loop {
+        say("May it? [y]es, [n]o, [a]lways, [s]how all: ");
+        let Some(line) = read_line(&mut input) else { return Said::Nothing };
+        match line.to_lowercase().as_str() {
+            "y" | "yes" => return Said::Allow,
+            "n" | "no" => return Said::Deny,
+            "a" | "always" => return Said::Always,
+            "s" | "show" => {
+                let all = serde_json::to_string_pretty(&approval.input).unwrap_or_default();
+                say(&format!("in {}\n{}\n", approval.cwd.display(), words::lines(&all)));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn questions(approval: &ApprovalView, mut input: impl BufRead, mut out: impl Write) -> Said {
+    let mut say = |text: &str| write!(out, "{text}").and_then(|()| out.flush()).ok();
+    say(&format!("\n{} asks:\n", words::plain(&approval.agent_name)));
+    let mut answers = Answers::new();
+    for question in &approval.questions {
+        say(&format!("{}\n", words::lines(&question.text)));
+        for (at, choice) in question.choices.iter().enumerate() {
+            let about = choice.description.as_ref().map(|about| format!(": {about}"));
+            let text = format!("{}{}", choice.label, about.unwrap_or_default());
+            say(&format!("  {}. {}\n", at.saturating_add(1), words::plain(&text)));
+        }
+        loop {
+            say(match (question.choices.is_empty(), question.multiple) {
+                (true, _) => "Your answer (empty: decline): ",
+                (false, true) => "Numbers with commas between (empty: decline): ",
+                (false, false) => "A number (empty: decline): ",
+            });
+            let Some(line) = read_line(&mut input) else { return Said::Nothing };
+            if line.is_empty() {
+                return Said::Deny;
+            }
+            if let Some(given) = answer_to(question, &line) {
+                answers.insert(question.id.clone(), given);
+                break;
+            }
+        }
+    }
+    Said::Answers(answers)
+}
+
+/// What was typed as an answer: choices by their numbers, or other words where they are taken.
+fn answer_to(question: &Question, line: &str) -> Option<Vec<String>> {
+    let chosen = |number: &str| {
+        let at = number.trim().parse::<usize>().ok()?.checked_sub(1)?;
+        question.choices.get(at).map(|choice| choice.label.clone())
+    };
+    let labels: Option<Vec<_>> = line.split(',').map(chosen).collect();
+    match labels {
+        Some(labels) if labels.len() == 1 || question.multiple => Some(labels),
+        _ => question.free_text.then(|| vec![line.to_owned()]),
+    }
+}
+
+/// None: nobody types any more.
+fn read_line(input: &mut impl BufRead) -> Option<String> {
+    let mut line = String::new();
+    match input.read_line(&mut line) {
+        Ok(0) | Err(_) => None,
+        Ok(_) => Some(line.trim().to_owned()),
+    }
 }
 
 fn dialogue(question: &str, text: &str, mut input: impl BufRead, mut out: impl Write) -> bool {
@@ -45,13 +151,8 @@ fn dialogue(question: &str, text: &str, mut input: impl BufRead, mut out: impl W
     }
     loop {
         say("Does it hold? [y]es, [n]o, [s]how all: ");
-        let mut line = String::new();
-        let read = input.read_line(&mut line);
-        match read {
-            Ok(0) | Err(_) => return false,
-            Ok(_) => {}
-        }
-        match line.trim().to_lowercase().as_str() {
+        let Some(line) = read_line(&mut input) else { return false };
+        match line.to_lowercase().as_str() {
             "y" | "yes" => return true,
             "n" | "no" => return false,
             "s" | "show" => {
@@ -63,36 +164,4 @@ fn dialogue(question: &str, text: &str, mut input: impl BufRead, mut out: impl W
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn dialogue_on(text: &str, typed: &str) -> (bool, String) {
-        let mut out = Vec::new();
-        let answer = dialogue("Q\n", text, typed.as_bytes(), &mut out);
-        (answer, String::from_utf8(out).unwrap())
-    }
-
-    #[test]
-    fn a_person_sees_the_result_and_answers() {
-        let (answer, said) = dialogue_on("one\ntwo", "what\nYes\n");
-        assert!(answer && said.starts_with("Q\none\ntwo\n"), "{said}");
-        assert_eq!(
-            said.matches("Does it hold?").count(),
-            2,
-            "an answer that is none is asked for again"
-        );
-        assert!(!dialogue_on("one", "n\n").0);
-    }
-
-    #[test]
-    fn closed_input_says_no() {
-        assert!(!dialogue_on("one", "").0);
-    }
-
-    #[test]
-    fn a_long_result_is_shown_whole_when_asked() {
-        let text = (1..=20).map(|n| format!("line {n}")).collect::<Vec<_>>().join("\n");
-        let (_, said) = dialogue_on(&text, "s\ny\n");
-        assert!(said.contains("… and 8 more lines") && said.contains("line 20"), "{said}");
-    }
-}
+mod tests;

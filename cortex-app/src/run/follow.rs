@@ -15,6 +15,7 @@ use cortex_lib::store::Event;
 use futures_util::FutureExt as _;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use super::answer::Requests;
 use super::progress::Progress;
 use super::screen::FRAME;
 use super::show::Show;
@@ -62,6 +63,10 @@ pub(crate) struct Follow<'a> {
     pub(crate) output: OutputStream,
     /// Who approves.
     pub(crate) approval: Approval,
+    /// What agents want to use and ask.
+    pub(crate) requests: Requests,
+    /// Whether the answers to tool requests are said.
+    pub(crate) tells_requests: bool,
     /// The newest event that was seen.
     pub(crate) seen: u64,
 }
@@ -124,6 +129,8 @@ impl Follow<'_> {
             self.show.tick(&self.progress, clock::now());
             return Ok(Some(Stop::Ended(status)));
         }
+        self.requests.look(self.door, self.show, self.progress.view()).await?;
+        let view = self.progress.view();
         let blocked: Vec<_> =
             view.tasks.iter().filter(|task| is_unverified(task)).cloned().collect();
         for task in blocked {
@@ -178,7 +185,13 @@ impl Follow<'_> {
 
     fn hear(&mut self, event: &Event) {
         self.seen = self.seen.max(event.seq);
+        self.requests.hear(event);
         self.show.event(event);
+        if self.tells_requests
+            && let Some(text) = self.progress.decided(event)
+        {
+            self.show.aside_of_events(&text);
+        }
     }
 
     /// Hears what was said until now, so that nothing is missing before the last line.

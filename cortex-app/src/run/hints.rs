@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cortex_lib::ids::TaskId;
+use cortex_lib::ids::{ApprovalId, TaskId};
 
 use crate::program::{Program, path_word, word};
 
@@ -29,6 +29,11 @@ impl Hints {
     pub(crate) fn run(&self, flags: &[&str]) -> String {
         let flags = flags.iter().map(|flag| format!(" {flag}")).collect::<Vec<_>>().concat();
         self.program.call(&format!("run{flags}{} {}", self.options, self.file))
+    }
+
+    /// `cortex approvals` with this way of answering a request.
+    pub(crate) fn answer(&self, way: &str, id: &ApprovalId) -> String {
+        self.program.call(&format!("approvals {way} {id}"))
     }
 
     /// `cortex task retry`.

@@ -1,7 +1,9 @@
 //! `cortex run`: a file becomes a project, agents and an objective, which is followed to its end.
 
+mod answer;
 mod ask;
 pub(crate) mod clock;
+mod close;
 pub(crate) mod draft;
 mod ending;
 mod file;
@@ -26,12 +28,14 @@ use cortex_lib::domain::task::{BlockCause, TaskStatus};
 use cortex_lib::domain::waiting::{WaitReason, Waiting};
 use cortex_lib::error::{Code, Error, Result};
 
+pub(crate) use close::close;
 pub(crate) use ending::Ending;
 pub(crate) use file::ObjectiveFile;
 pub(crate) use hints::Hints;
 pub(crate) use show::Show;
 
 use crate::door::{Door, EventStream, OutputStream};
+use answer::Requests;
 use follow::{Approval, Follow, Stop};
 use progress::Progress;
 use start::Crew;
@@ -43,6 +47,8 @@ pub(crate) struct Wishes {
     pub(crate) approve_unverified: bool,
     /// Go on with an earlier run, or begin a new one.
     pub(crate) beginning: Beginning,
+    /// Say how each tool request was answered.
+    pub(crate) tells_requests: bool,
     /// What a person is told to do next.
     pub(crate) hints: Hints,
     /// Where the core keeps its data, and its configuration.
@@ -150,9 +156,10 @@ async fn attempt(
         .iter()
         .map(|agent| (agent.agent_id.clone(), agent.name.clone()))
         .collect();
+    let can_ask = show.can_ask();
     let approval = if wishes.approve_unverified {
         Approval::Always
-    } else if show.can_ask() {
+    } else if can_ask {
         Approval::Ask
     } else {
         Approval::Nobody
@@ -164,6 +171,8 @@ async fn attempt(
         events: begun.events,
         output: begun.output,
         approval,
+        requests: Requests::new(can_ask, &wishes.hints),
+        tells_requests: wishes.tells_requests,
         seen: begun.seen,
     };
     let stop = follow.until_it_stops().await;

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cortex_lib::api::view::{AttemptView, ObjectiveView, TaskView};
+use cortex_lib::domain::event::EventKind;
 use cortex_lib::domain::task::{Evidence, TaskStatus};
 use cortex_lib::engine::Output;
 use cortex_lib::ids::{AgentId, TaskId};
-use cortex_lib::store::AttemptStatus;
+use cortex_lib::store::{AttemptStatus, Event};
 use cortex_lib::time::Timestamp;
+use serde_json::Value;
 
 use super::tree;
 use super::words::{self, Names};
@@ -85,6 +87,20 @@ impl Progress {
             self.last_lines.insert(id.clone(), words::plain(line));
         }
         Some(&task.key)
+    }
+
+    /// What became of a tool request, when the event tells of one.
+    pub(crate) fn decided(&self, event: &Event) -> Option<String> {
+        if event.kind != EventKind::ApprovalDecided {
+            return None;
+        }
+        let text = |name: &str| event.data.get(name).and_then(Value::as_str).unwrap_or_default();
+        let agent = self.names.agent(event.agent_id.as_ref()?);
+        let (asked, decision) = (words::plain(text("summary")), text("state"));
+        let by = text("decided_by");
+        let by =
+            by.strip_prefix("rule:").map_or_else(|| by.to_owned(), |id| format!("rule {id:?}"));
+        Some(format!("{agent} asks: {asked} → {decision}, {by}"))
     }
 
     /// Tasks that have completed, and all of them.

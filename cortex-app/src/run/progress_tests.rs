@@ -3,7 +3,7 @@
 use cortex_lib::domain::waiting::{NotEligible, NotEligibleReason, WaitReason, Waiting};
 use cortex_lib::domain::waiting::{WaitingForAgents, WaitingForTasks};
 use cortex_lib::port::OutputKind;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
 

@@ -54,6 +54,13 @@ impl Show {
         }
     }
 
+    /// Says something that the events say, too.
+    pub(crate) fn aside_of_events(&mut self, text: &str) {
+        if !matches!(self, Self::Json(_)) {
+            self.note(text);
+        }
+    }
+
     /// The objective goes from here.
     pub(crate) fn begin(&mut self, progress: &Progress, now: Timestamp) {
         let view = progress.view();

@@ -80,6 +80,7 @@ fn variables_are_not_shown() {
             "commands": { "env": { "argv": ["x"], "env": { "KEY": "sesame" } } },
             "claude_code": { "env": { "TOKEN": "sesame" } },
             "opencode": { "env": { "TOKEN": "sesame" } },
+            "codex": { "env": { "TOKEN": "sesame" } },
         },
     }));
     let shown = home.cortex(&["config", "show"]).good();
@@ -88,6 +89,7 @@ fn variables_are_not_shown() {
     assert_eq!(shown["runtimes"]["commands"]["env"]["argv"], json!(["x"]));
     assert_eq!(shown["runtimes"]["claude_code"]["env"]["TOKEN"], "[hidden]");
     assert_eq!(shown["runtimes"]["opencode"]["env"]["TOKEN"], "[hidden]");
+    assert_eq!(shown["runtimes"]["codex"]["env"]["TOKEN"], "[hidden]");
     assert_eq!(shown["resources"]["max_active_processes"], 16);
 }
 

@@ -16,6 +16,7 @@ fn a_missing_cli_is_required_only_by_an_agent_on_it() {
     let report = home.cortex(&["doctor", "--json"]).good().json();
     assert_eq!(report["healthy"], true);
     assert_eq!(state(&report, "claude-code"), "missing");
+    assert_eq!(state(&report, "codex"), "missing");
     assert_eq!(state(&report, "command:cat"), "ok");
     assert_eq!(state(&report, "data directory"), "ok");
 
@@ -35,6 +36,7 @@ fn a_machine_without_any_runtime_is_not_healthy() {
         "runtimes": {
             "claude_code": { "executable": "/nowhere/claude" },
             "opencode": { "executable": "/nowhere/opencode" },
+            "codex": { "executable": "/nowhere/codex" },
         },
         "mcp": { "enabled": false },
     }));

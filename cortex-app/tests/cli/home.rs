@@ -49,6 +49,7 @@ impl Home {
             "runtimes": {
                 "commands": { "cat": { "argv": ["cat"] } },
                 "claude_code": { "executable": "/nowhere/claude" },
+                "codex": { "executable": "/nowhere/codex" },
             },
         }));
         home

@@ -1,6 +1,8 @@
 //! The program as people and scripts use it: the real binary, each test in a home of its own.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test may stop")]
 
+mod approvals;
+mod attach;
 mod configuration;
 mod doctor;
 mod home;

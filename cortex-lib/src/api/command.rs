@@ -94,6 +94,7 @@ impl CommandDef {
         Code::InvalidArguments,
         Code::CoreNotReady,
         Code::CoreStopped,
+        Code::AttemptStale,
         Code::StoreDiskFull,
         Code::StoreFailed,
         Code::Defect,
@@ -112,7 +113,7 @@ impl CommandDef {
             runs: |cx, def, args| {
                 Box::pin(async move {
                     let command = Arguments::parse::<C>(args)?;
-                    cx.check_ready(def)?;
+                    cx.check_may_run(def)?;
                     to_wire(C::NAME, &command.call(Granted::by(cx)).await?)
                 })
             },

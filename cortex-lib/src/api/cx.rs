@@ -34,7 +34,8 @@ impl Catalogue {
 ///
 /// The doors check in this order: the command exists, the caller may give it
 /// ([`Code::PermissionDenied`]), the arguments hold ([`Code::InvalidArguments`]), the core takes changes
-/// ([`Code::CoreNotReady`], unless the command only reads). Then the command runs. Every error that leaves
+/// ([`Code::CoreNotReady`], unless the command only reads), a session still counts ([`Code::AttemptStale`]: it was
+/// for an attempt that is over). Then the command runs. Every error that leaves
 /// has a correlation id, and one line in the log with the same id.
 #[derive(Clone, Debug)]
 pub struct Cx {
@@ -67,7 +68,7 @@ impl Cx {
             })?;
             self.check_access(def)?;
             def.arguments()?.check(to_wire(C::NAME, &command)?)?;
-            self.check_ready(def)?;
+            self.check_may_run(def)?;
             command.call(Granted(self)).await
         };
         answer.await.map_err(|error| self.sign(C::NAME, error))
@@ -120,11 +121,18 @@ impl Cx {
         Err(Error::new(Code::PermissionDenied, message))
     }
 
-    pub(super) fn check_ready(&self, def: &CommandDef) -> Result<()> {
+    /// What does not depend on the arguments any more: the core takes changes, and who calls still counts.
+    pub(super) fn check_may_run(&self, def: &CommandDef) -> Result<()> {
         match def.effect {
-            Effect::Reads => Ok(()),
-            Effect::Writes | Effect::WritesOnce | Effect::WritesLast => self.core.check_ready(),
+            Effect::Reads => {}
+            Effect::Writes | Effect::WritesOnce | Effect::WritesLast => self.core.check_ready()?,
         }
+        let Caller::Session(SessionCaller { session_id, .. }) = &self.caller else { return Ok(()) };
+        let stale = self.core.store().read(|tx| tx.stale_attempt_of(session_id))?;
+        stale.map_or(Ok(()), |attempt| {
+            let message = format!("attempt {attempt} is over, and this session was for it alone");
+            Err(Error::new(Code::AttemptStale, message).with("execution_id", attempt.as_str()))
+        })
     }
 
     /// Ties an error to the log on its way out.

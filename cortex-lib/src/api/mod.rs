@@ -63,10 +63,11 @@ pub static TOOLS: [ToolDef; 31] = [
 ];
 
 /// Every command that only the person may give, in the order of the reference.
-pub static OPERATOR: [CommandDef; 20] = [
+pub static OPERATOR: [CommandDef; 21] = [
     CommandDef::of::<operator::AddProject>(),
     CommandDef::of::<operator::UpdateProject>(),
     CommandDef::of::<operator::RemoveProject>(),
+    CommandDef::of::<operator::CreateTerminalAgent>(),
     CommandDef::of::<operator::PauseAgent>(),
     CommandDef::of::<operator::ResumeAgent>(),
     CommandDef::of::<operator::RestartAgent>(),

@@ -16,6 +16,7 @@ use super::health::{HealthBoard, KnownHealth};
 use super::output::{OutputBus, OutputFeed};
 use super::run::Engine;
 use super::supervisor::Supervisor;
+use super::terminals::Terminals;
 use super::wake::{Stop, Wake};
 use crate::domain::event::EventKind;
 use crate::env::Env;
@@ -70,6 +71,7 @@ struct Inner {
     settings: Arc<Settings>,
     health: HealthBoard,
     output: OutputBus,
+    terminals: Terminals,
     supervisor: Supervisor,
     state: watch::Sender<CoreState>,
     wakes: mpsc::Sender<Wake>,
@@ -85,6 +87,7 @@ impl Core {
                 settings: Arc::new(parts.settings.clone()),
                 health: HealthBoard::new(Arc::clone(&parts.env), supervisor.clone()),
                 output: OutputBus::new(),
+                terminals: Terminals::default(),
                 supervisor,
                 state: watch::channel(CoreState::Starting).0,
                 wakes,
@@ -237,6 +240,10 @@ impl Core {
 
     pub(super) fn output_bus(&self) -> &OutputBus {
         &self.inner.output
+    }
+
+    pub(super) fn terminals(&self) -> &Terminals {
+        &self.inner.terminals
     }
 
     pub(super) fn wakes(&self) -> &mpsc::Sender<Wake> {

@@ -270,6 +270,9 @@ impl Engine {
                 return self.not_opened(id, error).await;
             }
         };
+        if let Some(terminal) = &opened.terminal {
+            self.core.terminals().add(agent_id.clone(), id.clone(), Arc::clone(terminal));
+        }
         let pulse = Arc::new(Pulse::default());
         let pump = Pump {
             session_id: id.clone(),
@@ -280,9 +283,10 @@ impl Engine {
             wakes: self.core.wakes().clone(),
             env: Arc::clone(self.core.env()),
         };
-        self.live.insert(id.clone(), Live { session: opened.session, pulse, end: None });
+        let Opened { session, terminal, facts, .. } = opened;
+        self.live.insert(id.clone(), Live { session, terminal, pulse, end: None });
         self.core.supervisor().spawn(pump.run());
-        let (session, facts) = (id.clone(), opened.facts);
+        let session = id.clone();
         let settings = self.core.settings();
         let wanted = self.record(move |tx| tx.session_opened(&session, &facts, &settings)).await?;
         if !wanted && let Some(live) = self.live.get_mut(id) {
@@ -299,6 +303,7 @@ impl Engine {
 
     pub(super) async fn closed(&mut self, id: &SessionId) -> Result<()> {
         let end = self.live.remove(id).and_then(|live| live.end);
+        self.core.terminals().remove(id);
         self.core.host().remove_scratch(id);
         let end = match (end, &self.shutdown) {
             (_, Some(_)) => SessionEnd::CoreGone,

@@ -11,13 +11,15 @@ use super::output::{Output, OutputBus};
 use super::wake::Wake;
 use crate::env::Env;
 use crate::ids::{AgentId, AttemptId, SessionId, TaskId, TurnId};
-use crate::port::{OutputKind, Session, SessionEvent};
+use crate::port::{OutputKind, Session, SessionEvent, Terminal};
 use crate::progress::SessionEnd;
 
 /// A session that lives.
 #[derive(Debug)]
 pub(super) struct Live {
     pub(super) session: Arc<dyn Session>,
+    /// For a session in terminal mode.
+    pub(super) terminal: Option<Arc<dyn Terminal>>,
     pub(super) pulse: Arc<Pulse>,
     /// Why it is over, once it is known.
     pub(super) end: Option<SessionEnd>,

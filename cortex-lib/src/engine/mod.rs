@@ -23,6 +23,7 @@ mod sessions;
 mod shutdown;
 mod steering;
 mod supervisor;
+mod terminals;
 mod verify;
 mod wake;
 mod workspaces;

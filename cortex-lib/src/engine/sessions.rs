@@ -25,13 +25,30 @@ impl Engine {
             }
             SessionEvent::TurnEnded(end) => self.turn_ended(id, end).await,
             SessionEvent::Ended { message } => {
-                self.session_ended(id, message);
+                if !self.was_left(id).await {
+                    self.session_ended(id, message);
+                }
                 Ok(())
             }
         };
         if let Err(error) = written {
             tracing::error!(session = %id, code = %error.code(), "what happened in a session was not kept: {}", error.message());
         }
+    }
+
+    /// Whether a person has left the program that they worked at: then its agent is stopped, and has not crashed.
+    async fn was_left(&mut self, id: &SessionId) -> bool {
+        let terminal = self.live.get(id).and_then(|live| live.terminal.as_ref());
+        if !terminal.is_some_and(|terminal| terminal.was_left()) {
+            return false;
+        }
+        let (session, settings) = (id.clone(), self.core().settings());
+        let stopped = self.record(move |tx| {
+            let agent = tx.session(&session)?.map(|session| session.agent_id);
+            agent.map_or(Ok(()), |agent| tx.stop_agent(&agent, &settings).map(drop))
+        });
+        // One that cannot be stopped now is on its way already.
+        stopped.await.is_ok()
     }
 
     /// It died by itself. Closing it makes sure that nothing of it lives on, and then it is written down.

@@ -10,10 +10,12 @@ use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 
 use super::address;
-use super::wire::{Answer, Ask, Body, Request};
+use super::wire::{Answer, Ask, Attach, Body, Bytes, Request, Resize, Typed};
 use crate::api::Command;
 use crate::engine::Output;
 use crate::error::{Code, Error, Result};
+use crate::ids::AgentId;
+use crate::port::TerminalSize;
 use crate::process::Lines;
 use crate::store::Event;
 
@@ -88,6 +90,40 @@ impl Client {
         Ok(OutputStream { answers: Some(self.listen(Ask::Output).await?) })
     }
 
+    /// Attaches to the terminal of an agent, which gets the size first if one is given.
+    ///
+    /// # Errors
+    ///
+    /// `agent.not_found`, `agent.not_in_terminal_mode`, `agent.state_conflict`, `runtime.session_ended`;
+    /// `core.stopped`.
+    pub async fn attach(
+        &self,
+        agent_id: &AgentId,
+        size: Option<TerminalSize>,
+    ) -> Result<TerminalStream> {
+        let ask = Ask::Attach(Attach { agent_id: agent_id.clone(), size });
+        Ok(TerminalStream { answers: Some(self.listen(ask).await?) })
+    }
+
+    /// Types into the terminal of an agent. What is to be read in order is typed one after the other.
+    ///
+    /// # Errors
+    ///
+    /// As [`attach`](Self::attach).
+    pub async fn type_into(&self, agent_id: &AgentId, bytes: Vec<u8>) -> Result<()> {
+        let typed = Typed { agent_id: agent_id.clone(), bytes: Bytes(bytes) };
+        self.listen(Ask::Type(typed)).await.map(drop)
+    }
+
+    /// Gives the terminal of an agent another size.
+    ///
+    /// # Errors
+    ///
+    /// As [`attach`](Self::attach).
+    pub async fn resize(&self, agent_id: &AgentId, size: TerminalSize) -> Result<()> {
+        self.listen(Ask::Resize(Resize { agent_id: agent_id.clone(), size })).await.map(drop)
+    }
+
     /// Opens a stream and waits until it listens.
     async fn listen(&self, ask: Ask) -> Result<Answers> {
         let mut answers = self.ask(ask).await?;
@@ -154,6 +190,37 @@ impl OutputStream {
         }
         self.answers = None;
         None
+    }
+}
+
+/// What a terminal in another process shows: first a drawing of all of it, then what is printed.
+pub struct TerminalStream {
+    answers: Option<Answers>,
+}
+
+impl TerminalStream {
+    /// What to write to a terminal next; waits for it. `None` when the session is over, and when this side was too slow:
+    /// who attaches again sees all there is, or is told why not. Dropping the wait loses nothing.
+    ///
+    /// # Errors
+    ///
+    /// `core.stopped` when the core is gone.
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>> {
+        let Some(answers) = &mut self.answers else { return Ok(None) };
+        let next = match answers.next().await {
+            Ok(Body::Printed(bytes)) => return Ok(Some(bytes.0)),
+            Ok(Body::End(_)) => Ok(None),
+            Ok(other) => Err(unexpected(&other)),
+            Err(error) => Err(error),
+        };
+        self.answers = None;
+        next
+    }
+}
+
+impl fmt::Debug for TerminalStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TerminalStream").finish_non_exhaustive()
     }
 }
 

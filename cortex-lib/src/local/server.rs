@@ -7,20 +7,21 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use interprocess::local_socket::tokio::{Stream, prelude::*};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::address::{self, Bound};
-use super::wire::{Answer, Ask, Body, Request, refusal};
+use super::wire::{Answer, Ask, Attach, Body, Bytes, Request, Resize, Typed, refusal};
 use crate::Cortex;
 use crate::error::{Code, Error, Result};
 use crate::limits::{
     LINE_BYTES_MAX, LOCAL_ANSWERS_MAX, LOCAL_CONNECTIONS_MAX, LOCAL_DRAIN, LOCAL_LOOK_EVERY,
-    LOCAL_REQUEST_BYTES_MAX, LOCAL_REQUESTS_MAX,
+    LOCAL_REQUEST_BYTES_MAX, LOCAL_REQUESTS_MAX, TERMINAL_PIECE_BYTES_MAX,
 };
+use crate::port::Attached;
 use crate::process::{Line, Lines};
 
 /// The local socket of a core. It ends with the core, or earlier by [`stop`](Self::stop).
@@ -194,6 +195,18 @@ impl Requester {
             }
             Ok(Ask::Events { after }) => self.tell_events(id, cortex, after).await,
             Ok(Ask::Output) => self.tell_output(id, cortex).await,
+            Ok(Ask::Attach(attach)) => self.tell_terminal(id, cortex, attach).await,
+            Ok(Ask::Type(Typed { agent_id, bytes })) => {
+                let written = match cortex.terminal(&agent_id) {
+                    Ok(terminal) => terminal.write(bytes.0).await,
+                    Err(error) => Err(error),
+                };
+                self.done(id, written).await;
+            }
+            Ok(Ask::Resize(Resize { agent_id, size })) => {
+                let resized = cortex.terminal(&agent_id).and_then(|terminal| terminal.resize(size));
+                self.done(id, resized).await;
+            }
             Err(error) => {
                 self.say(id, Body::Error(error.to_wire())).await;
             }
@@ -232,6 +245,42 @@ impl Requester {
                 None => self.end(id).await,
             };
         }
+    }
+
+    /// What a terminal shows, then what it prints. One who reads too slowly is let go by the terminal, and told that
+    /// the stream is over.
+    async fn tell_terminal(&self, id: Option<u64>, cortex: &Cortex, attach: Attach) {
+        let terminal = cortex.terminal(&attach.agent_id).and_then(|terminal| {
+            attach.size.map_or(Ok(()), |size| terminal.resize(size)).map(|()| terminal)
+        });
+        let Attached { size, screen, mut output } = match terminal {
+            Ok(terminal) => terminal.attach(),
+            Err(error) => {
+                self.say(id, Body::Error(error.to_wire())).await;
+                return;
+            }
+        };
+        let mut goes_on = self.say(id, Body::Ok(json!({ "size": size }))).await;
+        let mut next = Some(screen);
+        while let Some(bytes) = next.filter(|_| goes_on) {
+            for piece in bytes.chunks(TERMINAL_PIECE_BYTES_MAX) {
+                goes_on = goes_on && self.say(id, Body::Printed(Bytes(piece.to_vec()))).await;
+            }
+            next = tokio::select! { biased;
+                () = self.over.cancelled() => None,
+                next = output.recv() => next,
+            };
+        }
+        self.end(id).await;
+    }
+
+    /// The answer to what has no result.
+    async fn done(&self, id: Option<u64>, done: Result<()>) {
+        let body = match done {
+            Ok(()) => Body::Ok(Map::new().into()),
+            Err(error) => Body::Error(error.to_wire()),
+        };
+        self.say(id, body).await;
     }
 
     /// The last answer of a stream. Nothing goes on after it.

@@ -1,13 +1,18 @@
 //! The lines of the local socket.
 
-use serde::{Deserialize, Serialize};
+use base64::Engine as _;
+use base64::display::Base64Display;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::engine::Output;
 use crate::error::{Code, Error, Problem, Result};
+use crate::ids::AgentId;
+use crate::port::TerminalSize;
 use crate::store::Event;
 
-/// A request as it is written: exactly one of `call`, `follow` and `output`.
+/// A request as it is written: exactly one of `call`, `follow`, `output`, `attach`, `type` and `resize`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Request {
@@ -21,6 +26,52 @@ pub(super) struct Request {
     follow: Option<Follow>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     output: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attach: Option<Attach>,
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    typed: Option<Typed>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    resize: Option<Resize>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Attach {
+    pub(super) agent_id: AgentId,
+    /// The terminal gets this size first.
+    #[serde(default)]
+    pub(super) size: Option<TerminalSize>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Typed {
+    pub(super) agent_id: AgentId,
+    pub(super) bytes: Bytes,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Resize {
+    pub(super) agent_id: AgentId,
+    pub(super) size: TerminalSize,
+}
+
+/// What a terminal reads or prints: not always text, so it is written in Base64.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Bytes(pub(super) Vec<u8>);
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        to.collect_str(&Base64Display::new(&self.0, &STANDARD))
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        STANDARD.decode(text).map(Self).map_err(serde::de::Error::custom)
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,6 +90,12 @@ pub(super) enum Ask {
     Events { after: Option<u64> },
     /// Tell what agents print from now on.
     Output,
+    /// Tell what a terminal shows, and what it prints from then on.
+    Attach(Attach),
+    /// Type into a terminal.
+    Type(Typed),
+    /// Give a terminal another size.
+    Resize(Resize),
 }
 
 impl Request {
@@ -49,6 +106,9 @@ impl Request {
             Ask::Call { name, args } => Self { call: Some(name), args: Some(args), ..request },
             Ask::Events { after } => Self { follow: Some(Follow { after }), ..request },
             Ask::Output => Self { output: Some(true), ..request },
+            Ask::Attach(attach) => Self { attach: Some(attach), ..request },
+            Ask::Type(typed) => Self { typed: Some(typed), ..request },
+            Ask::Resize(resize) => Self { resize: Some(resize), ..request },
         }
     }
 
@@ -58,17 +118,30 @@ impl Request {
     ///
     /// `validation.invalid_arguments`.
     pub(super) fn ask(self) -> Result<Ask> {
-        match (self.call, self.args, self.follow, self.output) {
-            (Some(name), args, None, None) => {
-                Ok(Ask::Call { name, args: args.unwrap_or_else(|| Map::new().into()) })
+        let call = self.call.map(|name| (name, self.args.clone()));
+        let is_call = call.is_some();
+        let asks = [
+            call.map(|(name, args)| Ask::Call { name, args: args.unwrap_or_else(no_arguments) }),
+            self.follow.map(|follow| Ask::Events { after: follow.after }),
+            self.output.map(|_| Ask::Output),
+            self.attach.map(Ask::Attach),
+            self.typed.map(Ask::Type),
+            self.resize.map(Ask::Resize),
+        ];
+        let mut asks = asks.into_iter().flatten();
+        match (asks.next(), asks.next()) {
+            (Some(ask), None) if (is_call || self.args.is_none()) && self.output != Some(false) => {
+                Ok(ask)
             }
-            (None, None, Some(follow), None) => Ok(Ask::Events { after: follow.after }),
-            (None, None, None, Some(true)) => Ok(Ask::Output),
-            _ => {
-                Err(refusal("must have exactly one of `call` (with `args`), `follow` and `output`"))
-            }
+            _ => Err(refusal(
+                "must have exactly one of `call` (with `args`), `follow`, `output`, `attach`, `type` and `resize`",
+            )),
         }
     }
+}
+
+fn no_arguments() -> Value {
+    Map::new().into()
 }
 
 /// A request that cannot be understood.
@@ -97,6 +170,8 @@ pub(super) enum Body {
     Event(Event),
     /// The next output.
     Output(Output),
+    /// What a terminal prints next.
+    Printed(Bytes),
     /// The stream is over.
     End(bool),
 }
@@ -113,12 +188,19 @@ mod tests {
         assert!(matches!(ask(json!({"id": 1, "call": "x"})), Ok(Ask::Call { .. })));
         assert!(matches!(ask(json!({"id": 1, "follow": {}})), Ok(Ask::Events { after: None })));
         assert!(matches!(ask(json!({"id": 1, "output": true})), Ok(Ask::Output)));
+        assert!(matches!(ask(json!({"id": 1, "attach": {"agent_id": "a"}})), Ok(Ask::Attach(_))));
+        let typed = json!({"id": 1, "type": {"agent_id": "a", "bytes": "G1tB"}});
+        assert!(matches!(ask(typed), Ok(Ask::Type(typed)) if typed.bytes.0 == b"\x1b[A"));
+        let size = json!({"rows": 24, "columns": 80});
+        let resize = json!({"id": 1, "resize": {"agent_id": "a", "size": size}});
+        assert!(matches!(ask(resize), Ok(Ask::Resize(_))));
         for wrong in [
             json!({"id": 1}),
             json!({"id": 1, "args": {}}),
             json!({"id": 1, "output": false}),
             json!({"id": 1, "call": "x", "output": true}),
             json!({"id": 1, "follow": {}, "args": {}}),
+            json!({"id": 1, "attach": {"agent_id": "a"}, "type": {"agent_id": "a", "bytes": ""}}),
         ] {
             assert_eq!(ask(wrong).unwrap_err().code(), Code::InvalidArguments);
         }

@@ -14,7 +14,7 @@ use super::session::{Session, SessionEvent, SessionFacts};
 use super::terminal::Terminal;
 use crate::domain::agent::{Interaction, Role};
 use crate::domain::capability::Capability;
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::ids::{AgentId, RuntimeId, SessionId};
 use crate::secret::Secret;
 
@@ -136,12 +136,47 @@ pub struct SessionSpec {
     pub mcp: Option<McpAccess>,
 }
 
+impl SessionSpec {
+    /// The first capability that this session takes and that is not among those of the runtime. The core does not ask
+    /// for such a session; a driver that gets it all the same refuses it with `runtime.capability_missing`.
+    pub fn missing_capability(&self, info: &RuntimeInfo) -> Option<Capability> {
+        let takes = [
+            (self.interaction == Interaction::Structured, Capability::StructuredSession),
+            (self.interaction == Interaction::Terminal, Capability::TerminalSession),
+            (self.role == Role::Orchestrator, Capability::OrchestratorRole),
+            (self.read_only, Capability::ReadOnlyTurn),
+            (self.resume.is_some(), Capability::Resume),
+            (self.model.is_some(), Capability::ModelSelection),
+        ];
+        let missing = |(taken, capability): &(bool, Capability)| {
+            *taken && !info.capabilities.contains(capability)
+        };
+        takes.into_iter().find(missing).map(|(_, capability)| capability)
+    }
+
+    /// Refuses a session that takes more than the runtime can do.
+    ///
+    /// # Errors
+    ///
+    /// `runtime.capability_missing`.
+    pub fn require_offered(&self, info: &RuntimeInfo) -> Result<()> {
+        match self.missing_capability(info) {
+            Some(capability) => Err(Error::new(
+                Code::RuntimeCapabilityMissing,
+                format!("{} does not offer {capability}", info.id),
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
 /// How a session reaches the tools of its core.
 #[derive(Clone, Debug)]
 pub struct McpAccess {
     /// `http://127.0.0.1:<port>/mcp`.
     pub url: String,
-    /// The session's credential. It reaches the CLI in the variable `CORTEX_MCP_TOKEN` and nowhere else.
+    /// The session's credential. It reaches the CLI in the variable `CORTEX_MCP_TOKEN` and nowhere else. A CLI whose process
+    /// serves several sessions has it over its input instead: an environment would show it to all of them.
     pub token: Secret,
 }
 

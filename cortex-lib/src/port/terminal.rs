@@ -17,6 +17,9 @@ pub trait Terminal: Debug + Send + Sync {
     /// What it shows now, character by character, for whoever paints it.
     fn picture(&self) -> Picture;
 
+    /// Whether who worked at it has left: the program has ended by itself, and with success.
+    fn was_left(&self) -> bool;
+
     /// Types. It waits while the program does not read.
     ///
     /// # Errors

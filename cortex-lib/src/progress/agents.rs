@@ -4,7 +4,7 @@ use super::AttemptReport;
 use crate::domain::agent::{AgentInput, AgentState, AgentStatus, Wanted};
 use crate::domain::attempt::{AttemptInput, AttemptState, Cause, EndReason};
 use crate::error::{Code, Error, Result};
-use crate::ids::{AgentId, SessionId};
+use crate::ids::{AgentId, AttemptId, SessionId};
 use crate::port::SessionFacts;
 use crate::settings::Settings;
 use crate::store::{Agent, ReadTx, Why, WriteTx};
@@ -287,6 +287,17 @@ impl WriteTx<'_> {
 }
 
 impl ReadTx<'_> {
+    /// The attempt that a session was opened for alone, once that is over or was told to end: what still comes from
+    /// there counts no more, while a newer attempt may run.
+    pub(crate) fn stale_attempt_of(&self, id: &SessionId) -> Result<Option<AttemptId>> {
+        let Some(attempt) = self.session(id)?.and_then(|session| session.attempt_id) else {
+            return Ok(None);
+        };
+        let state = self.attempt(&attempt)?.map(|attempt| attempt.state);
+        let counts = state.is_some_and(|state| state.holds_agent() && !state.is_letting_go());
+        Ok((!counts).then_some(attempt))
+    }
+
     /// Agents that are meant to run and have no session.
     pub fn agents_to_restore(&self) -> Result<Vec<Agent>> {
         let agents = self.agents(None)?;

@@ -48,6 +48,8 @@ pub struct Setup {
     pub epoch: i64,
     pub seed: u64,
     pub at_rest: bool,
+    /// Whether its sessions are told of an endpoint. Nobody listens there.
+    pub endpoint: bool,
     pub faults: Arc<dyn Faults>,
     pub dir: Arc<TempDir>,
 }
@@ -64,6 +66,7 @@ impl Setup {
             epoch: EPOCH,
             seed: 7,
             at_rest: false,
+            endpoint: false,
             faults: Arc::new(NoFaults),
             dir: Arc::new(TempDir::new().unwrap()),
         }
@@ -115,6 +118,9 @@ impl Setup {
             Cortex::builder(self.dir.path().join("data")).settings(self.settings.clone()).env(env);
         if self.at_rest {
             builder = builder.at_rest();
+        }
+        if self.endpoint {
+            builder = builder.endpoint("http://127.0.0.1:1/mcp");
         }
         for runtime in runtimes {
             builder = builder.runtime(runtime);

@@ -102,7 +102,7 @@ pub(super) const SECTIONS: &[Section] = &[
             now(64, "A message to a READY agent starts a turn; the reply comes by events"),
             now(65, "A BUSY agent takes no message and no interrupt"),
             now(66, "`delivered` means accepted"),
-            later(67, "In terminal mode it is `runtime.unsupported_in_terminal_mode`", RUNTIMES),
+            now(67, "In terminal mode it is `runtime.unsupported_in_terminal_mode`"),
             now(68, "A turn that runs and takes no input: `runtime.turn_in_progress`"),
             now(69, "An interrupt ends the turn with cause `interrupted`; the session lives"),
             now(70, "`interrupted` is true also when no turn ran"),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cortex_lib::api::operator::AddProject;
 use cortex_lib::api::tool::{
-    CreateAgent, CreateObjective, GetAgentStatus, GetTaskStatus, PostMessage, SendMessage,
-    StartAgent, StopAgent,
+    CancelTask, CreateAgent, CreateObjective, GetAgentStatus, GetTaskStatus, PostMessage,
+    SendMessage, StartAgent, StopAgent,
 };
 use cortex_lib::api::{Caller, TOOLS};
 use cortex_lib::domain::agent::{AgentStatus, Role};
@@ -51,13 +51,14 @@ impl Ground {
         dunce::canonicalize(self.dir.path()).unwrap()
     }
 
-    /// Opens a core whose sessions are told of `socket`. Their turns go on for ever.
+    /// Opens a core whose sessions are told of `socket`. Their turns go on for ever, also when they are told to end.
     async fn open(&self, socket: Option<&McpSocket>) -> Cortex {
         let env: Arc<dyn cortex_lib::env::Env> = Arc::new(SystemEnv::new());
         let options = StoreOptions { env: Arc::clone(&env), events_kept: 10_000 };
         let path = self.dir.path().join("cortex.db");
         let store = Store::open_inline(&path, options, Arc::new(NoFaults)).unwrap();
-        let runtime = ScriptedRuntime::new(SCRIPTED).in_world(&self.world).turn(|_| Script::new());
+        let runtime =
+            ScriptedRuntime::new(SCRIPTED).in_world(&self.world).turn(|_| Script::new().deaf());
         let mut builder =
             Cortex::builder(self.dir.path().join("data")).env(env).runtime(Arc::new(runtime));
         if let Some(socket) = socket {
@@ -291,6 +292,31 @@ async fn two_sessions_of_one_agent_have_a_credential_each_and_are_the_same_sende
         assert_eq!(posted["message"]["from"]["agent_id"], json!(agent), "{posted}");
         let inbox = place.call(token, "read_messages", json!({})).await;
         assert_eq!(inbox["messages"][0]["to_execution_id"], json!(execution), "{inbox}");
+    }
+}
+
+/// Claims: late tool call of attempt 1 while it lets go → `attempt.stale`, nothing changes.
+#[tokio::test]
+async fn what_the_session_of_an_attempt_says_after_its_end_counts_no_more() {
+    let ground = Ground::new();
+    ground.world.make_repository(ground.root(), [("a.txt", "a")]);
+    let place = Place::open(&ground).await;
+    let agent = place.ready("a", Role::Worker).await;
+    let (_, own) = place.access(&agent);
+    let (task_id, execution) = place.isolated().await;
+    let (_, of_attempt) = place.access(&agent);
+    let new = |name| json!({ "project_id": place.project, "name": name, "runtime_id": SCRIPTED });
+    let made = place.call(&of_attempt.token, "create_agent", new("helper")).await;
+    assert_eq!(made["agent"]["name"], "helper");
+
+    place.cortex.as_user().call(CancelTask { task_id, reason: None }).await.unwrap();
+    for (tool, arguments) in [("create_agent", new("late")), ("list_tasks", json!({}))] {
+        let answer = place.call(&of_attempt.token, tool, arguments.clone()).await;
+        assert_eq!(code(&answer), "attempt.stale", "{tool}: {answer}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains(execution.as_str()));
+        // The conversation of the agent itself goes on.
+        let answer = place.call(&own.token, tool, arguments).await;
+        assert_eq!(code(&answer), "", "{tool}: {answer}");
     }
 }
 

@@ -148,6 +148,7 @@ pub(crate) fn quota_headers(quota: &Quota) -> Vec<(&'static str, String)> {
     vec![
         ("anthropic-ratelimit-unified-status", status.to_owned()),
         ("anthropic-ratelimit-unified-reset", quota.resets_at.to_string()),
+        ("anthropic-ratelimit-unified-representative-claim", "five_hour".to_owned()),
     ]
 }
 

@@ -13,14 +13,37 @@ use crate::responses;
 use crate::script::{Answer, Quota};
 
 /// The model API that a server speaks.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Api {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Api {
     /// Anthropic's Messages API.
     Anthropic,
     /// `OpenAI`'s Responses API.
     Responses,
     /// The chat completions API.
     ChatCompletions,
+}
+
+impl Api {
+    /// Every API, in the order of its documentation.
+    pub const ALL: [Self; 3] = [Self::Anthropic, Self::Responses, Self::ChatCompletions];
+
+    /// Its name on a command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::Responses => "responses",
+            Self::ChatCompletions => "chat",
+        }
+    }
+
+    /// The path of the requests that are answered by the script.
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Anthropic => anthropic::PATH,
+            Self::Responses => responses::PATH,
+            Self::ChatCompletions => chat::PATH,
+        }
+    }
 }
 
 /// One server-sent event.
@@ -34,11 +57,7 @@ pub(crate) struct Event {
 impl Api {
     /// Whether a request asks for an answer of the model.
     pub(crate) fn asks(self, method: &Method, path: &str) -> bool {
-        match self {
-            Self::Anthropic => method == Method::POST && path == anthropic::PATH,
-            Self::Responses => method == Method::POST && path == responses::PATH,
-            Self::ChatCompletions => method == Method::POST && path == chat::PATH,
-        }
+        method == Method::POST && path == self.path()
     }
 
     /// Reads the body of a request; what is not there stays empty.

@@ -5,20 +5,30 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::record::Request;
+use crate::record::{AnsweredBy, Request};
 use crate::script::{Answer, Block, Script, Take, Times, When};
 
 impl Script {
-    /// The answer to a request, with its taken words put in.
-    pub(crate) fn answer(&self, request: &Request, counts: &mut Counts) -> Option<Answer> {
+    /// The answer to a request, with its taken words put in, and what gives it.
+    pub(crate) fn choose(
+        &self,
+        request: &Request,
+        counts: &mut Counts,
+    ) -> (AnsweredBy, Option<Answer>) {
         let during = self.during(request);
         for (number, rule) in self.rules.iter().enumerate() {
             let Some(words) = rule.when.fits(request, during) else { continue };
             if counts.admits(number, request.conversation.as_deref(), rule.when.times) {
-                return Some(rule.answer.filled(&words));
+                return (
+                    AnsweredBy::Rule(number),
+                    Some(rule.answer.filled(&words, &request.tools)),
+                );
             }
         }
-        self.otherwise.clone()
+        match &self.otherwise {
+            Some(answer) => (AnsweredBy::Otherwise, Some(answer.clone())),
+            None => (AnsweredBy::Nothing, None),
+        }
     }
 
     /// Which of the texts that `during` of a rule names the user said last, and how many tool results came since.
@@ -98,14 +108,19 @@ impl Take {
 }
 
 impl Answer {
-    fn filled(&self, words: &BTreeMap<String, String>) -> Self {
+    fn filled(&self, words: &BTreeMap<String, String>, offered: &[String]) -> Self {
         let mut filled = self.clone();
         for block in &mut filled.blocks {
             match block {
                 Block::Text(text) | Block::Thinking(text) => fill(text, words),
                 Block::Tool { name, input } => {
-                    fill(name, words);
                     fill_value(input, words);
+                    let found = name
+                        .strip_prefix('*')
+                        .and_then(|end| offered.iter().find(|offered| offered.ends_with(end)));
+                    if let Some(found) = found {
+                        name.clone_from(found);
+                    }
                 }
             }
         }
@@ -150,7 +165,7 @@ mod tests {
             .on(When::last_user("a"), Answer::text("two"))
             .otherwise(Answer::text("three"));
         let mut counts = Counts::default();
-        let mut ask = |text| script.answer(&said(text), &mut counts);
+        let mut ask = |text| script.choose(&said(text), &mut counts).1;
         assert_eq!(ask("a"), Some(Answer::text("two")));
         assert_eq!(ask("ab"), Some(Answer::text("one")));
         assert_eq!(ask("c"), Some(Answer::text("three")));
@@ -169,7 +184,7 @@ mod tests {
                 text: (*text).to_owned(),
             };
             let texts = texts.iter().map(text).collect();
-            script.answer(&Request { texts, ..Request::default() }, &mut counts)
+            script.choose(&Request { texts, ..Request::default() }, &mut counts).1
         };
         let one = ("user", "do one");
         let tool = ("tool", "one is two");
@@ -188,7 +203,7 @@ mod tests {
         let mut counts = Counts::default();
         let mut ask = |conversation: &str| {
             let conversation = Some(conversation.to_owned());
-            script.answer(&Request { conversation, ..Request::default() }, &mut counts).unwrap()
+            script.choose(&Request { conversation, ..Request::default() }, &mut counts).1.unwrap()
         };
         let first = [ask("x"), ask("x"), ask("x"), ask("x")];
         let [refused, other] = [Answer::status(429), Answer::text("else")];
@@ -197,13 +212,22 @@ mod tests {
     }
 
     #[test]
+    fn a_tool_may_be_called_by_the_end_of_its_name() {
+        let script = Script::new().otherwise(Answer::text("else"));
+        let script = script.on(When::any(), Answer::tool("*_list", json!({})));
+        let request = Request { tools: vec!["read".into(), "our_list".into()], ..said("x") };
+        let (_, answer) = script.choose(&request, &mut Counts::default());
+        assert_eq!(answer, Some(Answer::tool("our_list", json!({}))));
+    }
+
+    #[test]
     fn a_word_of_the_conversation_goes_into_a_tool_call() {
         let answer = Answer::tool("finish", json!({"ids": ["{{id}}"], "n": 1}));
         let script = Script::new().on(When::any().take("id", "task ", "."), answer);
         let mut counts = Counts::default();
-        assert_eq!(script.answer(&said("nothing here"), &mut counts), None);
+        assert_eq!(script.choose(&said("nothing here"), &mut counts).1, None);
         assert_eq!(
-            script.answer(&said("not task a. but task b."), &mut counts),
+            script.choose(&said("not task a. but task b."), &mut counts).1,
             Some(Answer::tool("finish", json!({"ids": ["b"], "n": 1})))
         );
     }

@@ -37,8 +37,18 @@ const FOREIGN: [&str; 8] =
 impl CliHome {
     /// Makes the folders: a home, a folder for temporary files and an empty project.
     pub fn new(server: &ScriptedServer) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("cortex-cli-").tempdir()?;
-        let home = Self { folder, url: server.url() };
+        Self::inside(server, &std::env::temp_dir())
+    }
+
+    /// Makes them inside this folder.
+    pub fn inside(server: &ScriptedServer, folder: &Path) -> io::Result<Self> {
+        Self::at(&server.url(), folder)
+    }
+
+    /// Makes them inside this folder, for a server of another process.
+    pub fn at(url: &str, folder: &Path) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix("cortex-cli-").tempdir_in(folder)?;
+        let home = Self { folder, url: url.to_owned() };
         for folder in [home.config(), home.codex_home(), home.project(), home.temporary()] {
             fs_err::create_dir_all(folder)?;
         }

@@ -1,5 +1,5 @@
-//! Scripted model servers on 127.0.0.1, for tests that drive the real coding CLIs without a login,
-//! a token or a network.
+//! Scripted model servers on 127.0.0.1: they drive the real coding CLIs without a login, a token or a
+//! network, in tests, in `cortex demo`, and as the program `cortex-scripted`.
 //!
 //! A test writes a [`Script`], starts [`ScriptedAnthropic`] or [`ScriptedChat`] with it, gives the CLI a fresh
 //! [`CliHome`] whose environment points at that server, and asks the server afterwards what it was
@@ -31,6 +31,7 @@ pub mod first_use;
 mod home;
 pub mod offline;
 mod record;
+pub mod reference;
 mod reply;
 mod responses;
 mod script;
@@ -38,9 +39,10 @@ mod server;
 pub mod suite;
 
 pub use anthropic::ScriptedAnthropic;
+pub use api::Api;
 pub use chat::ScriptedChat;
 pub use home::{CliHome, OPENCODE_MODEL};
-pub use record::{NeverCame, Other, Progress, Request, Text, ToolResult};
+pub use record::{AnsweredBy, NeverCame, Other, Progress, Request, Text, ToolResult};
 pub use responses::ScriptedResponses;
 pub use script::{Answer, Block, Fault, Pace, Quota, Rule, Script, Take, Times, Usage, When};
 pub use server::ScriptedServer;

@@ -33,8 +33,42 @@ pub struct Request {
     pub headers: BTreeMap<String, String>,
     /// The body, for what has no field here.
     pub body: Value,
+    /// What of the script answered it.
+    pub answered_by: AnsweredBy,
     /// How far its answer has come.
     pub progress: Progress,
+}
+
+/// What of a script answered a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AnsweredBy {
+    /// Nothing: no rule fitted, so it was refused.
+    #[default]
+    Nothing,
+    /// The rule of this place, counted from zero.
+    Rule(usize),
+    /// What is said when no rule fits.
+    Otherwise,
+}
+
+impl fmt::Display for AnsweredBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("no rule fits"),
+            Self::Rule(place) => write!(f, "rules[{place}]"),
+            Self::Otherwise => f.write_str("otherwise"),
+        }
+    }
+}
+
+/// What is shown of a text at most.
+const SHOWN_CHARS_MAX: usize = 80;
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let said: String = self.last_user.chars().take(SHOWN_CHARS_MAX).collect();
+        write!(f, "{} {said:?}, {} tool results", self.model, self.tool_results.len())
+    }
 }
 
 /// One text of a conversation.
@@ -75,7 +109,7 @@ pub enum Progress {
 }
 
 /// A request that is not for an answer of the model.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Other {
     /// The method.
@@ -121,11 +155,8 @@ pub(crate) struct Log {
 impl Log {
     /// One line for each request, for a person who looks for what went wrong.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let asked = self.requests.iter().map(|request| {
-            let said: String = request.last_user.chars().take(80).collect();
-            let results = request.tool_results.len();
-            format!("{} {said:?}, {results} tool results, {:?}", request.model, request.progress)
-        });
+        let asked =
+            self.requests.iter().map(|request| format!("{request}, {:?}", request.progress));
         asked.chain(self.others.iter().chain(&self.strangers).map(Other::to_string)).collect()
     }
 }

@@ -261,7 +261,11 @@ fn tools(body: &Value) -> Vec<Offered> {
         };
         Offered { name, namespace, plain, kind }
     };
-    let all = list(body.get("tools")).iter();
+    // The newest models are told their tools in the conversation.
+    let told =
+        list(body.get("input")).iter().filter(|item| word(item, "type") == "additional_tools");
+    let told = told.flat_map(|item| list(item.get("tools")));
+    let all = list(body.get("tools")).iter().chain(told);
     all.flat_map(|tool| {
         if word(tool, "type") != "namespace" {
             return vec![named(None, tool)];
@@ -281,7 +285,7 @@ fn offered(request: &Request, name: &str) -> Offered {
             Some((namespace, plain)) => (Some(namespace.to_owned()), plain),
             None => (None, name),
         };
-        let kind = if name == "apply_patch" || name == "exec" { "custom" } else { "function" };
+        let kind = if plain == "apply_patch" || plain == "exec" { "custom" } else { "function" };
         Offered { name: name.to_owned(), namespace, plain: plain.to_owned(), kind: kind.to_owned() }
     })
 }

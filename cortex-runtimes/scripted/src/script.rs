@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ use serde_json::Value;
 ///
 /// A request that no rule fits gets HTTP 400 with its last user text, which no CLI tries again, so
 /// that a gap in a script shows at once.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Script {
     /// The rules, most particular first.
@@ -21,7 +22,7 @@ pub struct Script {
 }
 
 /// One condition and what is said when it holds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// When the rule fits.
@@ -31,7 +32,7 @@ pub struct Rule {
 }
 
 /// What a request must be like; everything given must hold.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "snake_case")]
 pub struct When {
     /// The last user text since the model last spoke contains this; the CLI's reminders do not
@@ -64,7 +65,7 @@ pub struct When {
 }
 
 /// How often a rule fits within one conversation, counted over requests that fit it otherwise.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Times {
     /// Always.
@@ -76,8 +77,8 @@ pub enum Times {
     First(u32),
 }
 
-/// A word found in the conversation, for `{{name}}` in the answer's texts, tool names and tool inputs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// A word found in the conversation, for `{{name}}` in the answer's texts and tool inputs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Take {
     /// The name used in the answer.
@@ -89,7 +90,7 @@ pub struct Take {
 }
 
 /// What the model says, how fast, and what goes wrong on the way.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Answer {
     /// The content, in order.
@@ -110,7 +111,7 @@ pub struct Answer {
 }
 
 /// How much of an account's quota is used, as the API tells in headers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Quota {
     /// How much is used; 100 is all.
@@ -122,7 +123,7 @@ pub struct Quota {
 }
 
 /// One piece of content.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Block {
     /// Text for the reader.
@@ -131,7 +132,7 @@ pub enum Block {
     Thinking(String),
     /// A call of a tool.
     Tool {
-        /// The tool's name.
+        /// The tool's name. One that begins with `*` stands for the tool offered whose name ends so.
         name: String,
         /// Its arguments.
         input: Value,
@@ -139,7 +140,7 @@ pub enum Block {
 }
 
 /// Token figures, as the API reports them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Usage {
     /// Tokens read.
@@ -167,7 +168,7 @@ impl Default for Usage {
 }
 
 /// How fast an answer comes, in milliseconds; at once by default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pace {
     /// Before the HTTP headers.
@@ -177,7 +178,7 @@ pub struct Pace {
 }
 
 /// What goes wrong with an answer. `after` counts the events of the stream that still come.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fault {
     /// An HTTP error instead of an answer.

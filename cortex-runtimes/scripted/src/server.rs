@@ -37,8 +37,9 @@ pub struct ScriptedServer {
 }
 
 impl ScriptedServer {
-    pub(crate) async fn start(api: Api, script: Script) -> io::Result<Self> {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
+    /// Starts a server of this API on a port of 127.0.0.1; 0: any free one.
+    pub async fn listen(api: Api, script: Script, port: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
             api,
@@ -54,6 +55,34 @@ impl ScriptedServer {
     /// The base address that a CLI is given, without a slash at the end.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    pub(crate) async fn start(api: Api, script: Script) -> io::Result<Self> {
+        Self::listen(api, script, 0).await
+    }
+
+    /// The request for an answer of this number, counted from zero; waits until it comes.
+    pub async fn request(&self, number: usize) -> Request {
+        let mut log = self.shared.log.subscribe();
+        // The sender lives as long as this server, so the wait cannot fail.
+        let log = log.wait_for(|log| log.requests.len() > number).await;
+        log.ok().and_then(|log| log.requests.get(number).cloned()).unwrap_or_default()
+    }
+
+    /// The request of this number among [`others`](Self::others); waits until it comes.
+    pub async fn other(&self, number: usize) -> Other {
+        self.refused(number, |log| &log.others).await
+    }
+
+    /// The request of this number among [`strangers`](Self::strangers); waits until it comes.
+    pub async fn stranger(&self, number: usize) -> Other {
+        self.refused(number, |log| &log.strangers).await
+    }
+
+    async fn refused(&self, number: usize, list: impl Fn(&Log) -> &Vec<Other>) -> Other {
+        let mut log = self.shared.log.subscribe();
+        let log = log.wait_for(|log| list(log).len() > number).await;
+        log.ok().and_then(|log| list(&log).get(number).cloned()).unwrap_or_default()
     }
 
     /// Every request for an answer so far, in the order they came.
@@ -184,11 +213,12 @@ fn read(api: Api, head: &Parts, body: Value) -> Request {
     request
 }
 
-async fn answer(shared: &Shared, request: Request) -> Response<Body> {
-    let chosen = {
+async fn answer(shared: &Shared, mut request: Request) -> Response<Body> {
+    let (by, chosen) = {
         let mut counts = shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        shared.script.answer(&request, &mut counts)
+        shared.script.choose(&request, &mut counts)
     };
+    request.answered_by = by;
     let chosen = chosen.unwrap_or_else(|| no_rule(&request));
     let mark = Mark::new(shared.log.clone(), request.clone());
     reply(shared.api, &request, &chosen, mark).await

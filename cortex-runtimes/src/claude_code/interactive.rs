@@ -48,7 +48,8 @@ pub(super) fn program(
         argv.extend(["--mcp-config".into(), file.into(), "--allowedTools".into(), allowed.into()]);
     }
     let program = Program::new(argv, &spec.cwd, spec.session_id.as_str());
-    let program = launch::environment(program, config);
+    let shell = launch::shell_file(config, &spec.scratch)?;
+    let program = launch::environment(program, config).env(launch::SHELL_FILE, shell);
     let Some(mcp) = &spec.mcp else { return Ok(program) };
     let past_proxy = launch::past_proxy(config);
     Ok(program

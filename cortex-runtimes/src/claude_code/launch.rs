@@ -85,7 +85,7 @@ const SECRETS: [&str; 10] = [
 ];
 
 /// Names a script that the CLI runs in the shell of every command before it.
-const SHELL_FILE: &str = "CLAUDE_ENV_FILE";
+pub(super) const SHELL_FILE: &str = "CLAUDE_ENV_FILE";
 
 /// What the CLI is told by variables, unless the configuration says otherwise.
 const VARIABLES: [(&str, &str); 3] = [
@@ -280,7 +280,7 @@ pub(super) fn mcp_config(mcp: &McpAccess, scratch: &Path) -> Result<PathBuf> {
 
 /// Writes what runs in the shell of every command: the credentials are taken out of its environment, and what the
 /// configuration wants to be run there goes on.
-fn shell_file(config: &ClaudeCodeConfig, scratch: &Path) -> Result<PathBuf> {
+pub(super) fn shell_file(config: &ClaudeCodeConfig, scratch: &Path) -> Result<PathBuf> {
     let mut text = format!("unset {}\n", SECRETS.join(" "));
     if let Some(wanted) = config.env.get(SHELL_FILE) {
         text = format!("{text}. '{}'\n", wanted.replace('\'', r"'\''"));

@@ -73,8 +73,8 @@ pub(super) struct Conversation {
     requests: BTreeMap<String, Waiting>,
     tasks: BTreeSet<String>,
     stream: Stream,
-    /// What the process has cost, as far as it was reported.
-    cost_reported: f64,
+    /// What the conversation had cost when it was last told. `None`: it goes on with an earlier one, and nobody knows.
+    cost_reported: Option<f64>,
     /// What turns that nobody asked for used.
     unreported: Usage,
     odd: u64,
@@ -104,7 +104,7 @@ impl Conversation {
             requests: BTreeMap::new(),
             tasks: BTreeSet::new(),
             stream: Stream::default(),
-            cost_reported: 0.0,
+            cost_reported: Some(0.0),
             unreported: Usage::default(),
             odd: 0,
         }
@@ -120,6 +120,11 @@ impl Conversation {
             taken_up: false,
             clues: Clues::default(),
         });
+    }
+
+    /// What the conversation has cost before its first turn here, if that is known.
+    pub(super) fn has_cost(&mut self, cost_usd: Option<f64>) {
+        self.cost_reported = cost_usd;
     }
 
     /// The turn that was sent and has no result yet.
@@ -402,8 +407,9 @@ impl Conversation {
     }
 
     fn result(&mut self, result: TurnResult, now: Timestamp) -> Vec<Step> {
-        let total = result.total_cost_usd.unwrap_or(self.cost_reported);
-        let used = usage(result.usage, Some(total - self.cost_reported));
+        let total = result.total_cost_usd.or(self.cost_reported);
+        let cost = total.zip(self.cost_reported).map(|(total, before)| total - before);
+        let used = usage(result.usage, cost);
         self.cost_reported = total;
         let used = std::mem::take(&mut self.unreported).plus(used);
         let foreign = result.origin.as_ref().is_some_and(|origin| origin.kind != "human");

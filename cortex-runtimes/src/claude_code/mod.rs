@@ -22,11 +22,14 @@ mod summary;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+#[cfg(feature = "terminal")]
+use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+#[cfg(feature = "terminal")]
 use cortex_lib::domain::agent::Interaction;
 use cortex_lib::domain::capability::Capability;
 use cortex_lib::env::{Env, SystemEnv};
@@ -38,6 +41,7 @@ use cortex_lib::port::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use self::map::Conversation;
 use self::session::ClaudeSession;
@@ -93,11 +97,20 @@ impl ClaudeCode {
         };
         Self { config, info, env: Arc::new(SystemEnv::new()) }
     }
+
+    /// Where its program is: as configured, on the `PATH`, or where its own installers put it. Nothing is started.
+    ///
+    /// # Errors
+    ///
+    /// `runtime.not_installed`.
+    pub fn executable(&self) -> Result<PathBuf> {
+        probe::find(&self.config)
+    }
 }
 
+#[cfg(feature = "terminal")]
 impl ClaudeCode {
     /// The session is ready when the CLI has drawn its first screen. What it asks there, the person answers.
-    #[cfg(feature = "terminal")]
     async fn open_terminal(&self, executable: &Path, spec: &SessionSpec) -> Result<Opened> {
         let native = spec.resume.clone().unwrap_or_else(|| self.env.mint_v4().to_string());
         let program = interactive::program(executable, &self.config, spec, &native)?;
@@ -107,13 +120,6 @@ impl ClaudeCode {
             ..SessionFacts::default()
         };
         crate::terminal::open(&program, facts).await
-    }
-
-    #[cfg(not(feature = "terminal"))]
-    #[expect(clippy::unused_async, reason = "with the feature it waits for the CLI")]
-    async fn open_terminal(&self, _: &Path, _: &SessionSpec) -> Result<Opened> {
-        let message = "this program was built without terminals";
-        Err(Error::new(Code::RuntimeCapabilityMissing, message))
     }
 }
 
@@ -133,7 +139,9 @@ impl Runtime for ClaudeCode {
     /// When the native session to resume is not known (any more), the error carries `resume_unknown: true`: the
     /// agent can be started afresh.
     async fn open(&self, spec: SessionSpec) -> Result<Opened> {
+        spec.require_offered(&self.info)?;
         let executable = probe::find(&self.config)?;
+        #[cfg(feature = "terminal")]
         if spec.interaction == Interaction::Terminal {
             return self.open_terminal(&executable, &spec).await;
         }
@@ -195,10 +203,24 @@ async fn handshake(session: &ClaudeSession, spec: &SessionSpec) -> Result<Ready>
     if let Some(mcp) = &spec.mcp {
         selftest::connected(session, &mcp.url).await?;
     }
-    session.live().await.map_err(|error| start_error(&error))?;
+    let cost_usd = match spec.resume {
+        Some(_) => cost_before(session).await,
+        None => Some(0.0),
+    };
+    session.live(cost_usd).await.map_err(|error| start_error(&error))?;
     let text =
         |value: &Value, path: &str| value.pointer(path).and_then(Value::as_str).map(str::to_owned);
     Ok(Ready { version: text(&version, "/version"), model: text(&settings, "/applied/model") })
+}
+
+/// How long a resumed CLI may take to tell what it has cost. Where it has to ask its account first, that is not waited for.
+const COST_WAIT: Duration = Duration::from_secs(2);
+
+/// What a resumed conversation has cost so far: the totals of the CLI go on from there.
+async fn cost_before(session: &ClaudeSession) -> Option<f64> {
+    let request = json!({"subtype": "get_usage"});
+    let answer = timeout(COST_WAIT, session.control(request)).await.ok()?.ok()?.ok()?;
+    answer.pointer("/session/total_cost_usd").and_then(Value::as_f64)
 }
 
 /// Asks the CLI and reads what is known of the answer.

@@ -236,7 +236,10 @@ impl Pump {
             Command::Control { request, reply } => {
                 self.control(&request, Waiter::Caller(reply));
             }
-            Command::Live => self.live = true,
+            Command::Live { cost_usd } => {
+                self.live = true;
+                self.conversation.has_cost(cost_usd);
+            }
             Command::Send { turn, reply } => self.send(turn, reply),
             Command::Interrupt { turn, reply } => self.interrupt(&turn, reply),
             Command::Answer { request_id, answer, reply } => {

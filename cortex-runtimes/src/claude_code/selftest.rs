@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cortex_lib::error::{Code, Error, Result};
 use serde_json::{Value, json};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::session::ClaudeSession;
 use super::{ask, launch, wire};
@@ -83,8 +83,18 @@ const OF_CONFIG: &str = "Take them out of the configuration of this runtime.";
 const OF_MACHINE: &str =
     "Ask the administrator of this machine to take them out of Claude Code's managed settings.";
 
+/// How long the connection may take. The endpoint is on this machine; the CLI itself waits for 30 s.
+const CONNECT_WAIT: Duration = Duration::from_secs(20);
+
 /// Waits until the tools of Cortex are there. The first turn would start without them.
 pub(super) async fn connected(session: &ClaudeSession, url: &str) -> Result<()> {
+    match timeout(CONNECT_WAIT, poll(session, url)).await {
+        Ok(connected) => connected,
+        Err(_) => Err(unreached(&format!("no answer within {} s", CONNECT_WAIT.as_secs()))),
+    }
+}
+
+async fn poll(session: &ClaudeSession, url: &str) -> Result<()> {
     let mut ticks = interval(MCP_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -103,14 +113,15 @@ pub(super) async fn connected(session: &ClaudeSession, url: &str) -> Result<()> 
             }
             None => "it does not know the server".to_owned(),
         };
-        return Err(Error::new(
-            Code::RuntimeStartFailed,
-            format!("Claude Code does not reach the tools of Cortex: {failure}"),
-        )
-        .remedy(
-            "Check that nothing between Claude Code and 127.0.0.1 (a proxy) takes the connection.",
-        ));
+        return Err(unreached(&failure));
     }
+}
+
+fn unreached(failure: &str) -> Error {
+    let message = format!("Claude Code does not reach the tools of Cortex: {failure}");
+    Error::new(Code::RuntimeStartFailed, message).remedy(
+        "Check that nothing between Claude Code and 127.0.0.1 (a proxy) takes the connection.",
+    )
 }
 
 #[cfg(test)]

@@ -39,8 +39,8 @@ pub(super) struct ClaudeSession {
 pub(super) enum Command {
     /// Ask the CLI something.
     Control { request: Value, reply: oneshot::Sender<Result<Value, String>> },
-    /// Pass on what happens from now on.
-    Live,
+    /// Pass on what happens from now on. Until now the conversation has cost so much, if that is known.
+    Live { cost_usd: Option<f64> },
     /// [`Session::send`].
     Send { turn: Turn, reply: oneshot::Sender<Result<()>> },
     /// [`Session::interrupt`].
@@ -67,9 +67,9 @@ impl ClaudeSession {
         self.ask(|reply| Command::Control { request, reply }).await
     }
 
-    /// From now on what happens is passed on.
-    pub(super) async fn live(&self) -> Result<()> {
-        self.commands.send(Command::Live).await.map_err(|_| self.gone())
+    /// From now on what happens is passed on. Until now the conversation has cost so much, if that is known.
+    pub(super) async fn live(&self, cost_usd: Option<f64>) -> Result<()> {
+        self.commands.send(Command::Live { cost_usd }).await.map_err(|_| self.gone())
     }
 
     async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Result<T> {

@@ -76,7 +76,7 @@ mod tests {
         .unwrap();
         fs_err::write(git.join("worktrees/tree/commondir"), "../..\n").unwrap();
         let found = repository(&tree.join("deep")).unwrap();
-        assert_eq!(found.trusted_by(), [tree.clone(), main.clone()]);
+        assert_eq!(found.trusted_by(), [tree, main.clone()]);
         let writes = ["worktrees/tree", "objects", "refs"].map(|name| git.join(name));
         assert_eq!(found.commit_writes(), writes);
         let plain = repository(&main).unwrap();

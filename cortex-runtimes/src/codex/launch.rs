@@ -29,17 +29,24 @@ const KEPT: [&str; 6] = [
 ];
 
 /// Features of the CLI that are switched off for all of its threads.
-const OFF: [&str; 3] = [
+pub(super) const OFF: [&str; 9] = [
     // It breaks off what the agent says when more is said to it: the text is lost.
     "instant_interrupt",
     // Without a network a turn would never end. The core waits, where a person sees it.
     "unbounded_connection_retries",
     // A copy of the CLI that outlives everything.
     "daemon_auto_start",
+    // What is fetched from elsewhere when a process starts, and whose tools nobody could be asked about.
+    "apps",
+    "plugins",
+    "remote_plugin",
+    "plugin_sharing",
+    "skill_mcp_dependency_install",
+    "tool_suggest",
 ];
 
 /// How long the catalogue may take. It was seen to take 0.05 s; it may ask the account's server.
-const CATALOGUE_WAIT: Duration = Duration::from_secs(10);
+const CATALOGUE_WAIT: Duration = Duration::from_secs(5);
 /// The catalogue that the CLI brings along takes less.
 const BUNDLED_WAIT: Duration = Duration::from_secs(5);
 
@@ -146,20 +153,19 @@ async fn catalogue(
     env: &dyn Env,
     purpose: Purpose,
 ) -> Result<Value> {
-    let wanted = ["debug", "models"];
-    let refreshed = run(executable, &wanted, config, env, CATALOGUE_WAIT).await;
-    let mut catalogue = match refreshed.ok().and_then(|(_, text)| models(&text)) {
-        Some(catalogue) => catalogue,
-        None => {
-            let wanted = ["debug", "models", "--bundled"];
-            let (exit, text) = run(executable, &wanted, config, env, BUNDLED_WAIT).await?;
-            models(&text).ok_or_else(|| {
-                let message = format!("Codex does not tell its models ({exit})");
-                Error::new(Code::RuntimeStartFailed, message).remedy(
-                    "Install a newer Codex: this one has no `codex debug models`, by which agents are confined.",
-                )
-            })?
-        }
+    let refreshed = run(executable, &["debug", "models"], config, env, CATALOGUE_WAIT).await;
+    let refreshed = refreshed.ok().and_then(|(_, text)| models(&text));
+    let mut catalogue = if let Some(catalogue) = refreshed {
+        catalogue
+    } else {
+        let wanted = ["debug", "models", "--bundled"];
+        let (exit, text) = run(executable, &wanted, config, env, BUNDLED_WAIT).await?;
+        models(&text).ok_or_else(|| {
+            let message = format!("Codex does not tell its models ({exit})");
+            Error::new(Code::RuntimeStartFailed, message).remedy(
+                "Check that this is Codex; install it again, or a newer one: agents are confined by `codex debug models`.",
+            )
+        })?
     };
     for model in catalogue.get_mut("models").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(model) = model.as_object_mut() {

@@ -1,5 +1,5 @@
-//! From the CLI's messages to what happens in a session. Pure: it writes nothing and waits for nothing; the session's
-//! loop does what the [`Step`]s say.
+//! From the CLI's messages to what happens in a session. Pure: it writes nothing, waits for nothing and takes the time
+//! as an argument; the session's loop does what the [`Step`]s say.
 //!
 //! # Whose turn is it?
 //!
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use cortex_lib::domain::attempt::Cause;
 use cortex_lib::ids::TurnId;
 use cortex_lib::port::{OutputKind, SessionEvent, ToolAnswer, Turn, TurnEnd};
+use cortex_lib::time::Timestamp;
 use serde_json::Value;
 
 use super::ask::{self, Asked};
@@ -151,18 +152,18 @@ impl Conversation {
     }
 
     /// Takes in what the CLI said about this thread, or about the account.
-    pub(super) fn take(&mut self, said: FromCli) -> Vec<Step> {
+    pub(super) fn take(&mut self, said: FromCli, now: Timestamp) -> Vec<Step> {
         match said {
             FromCli::Request { id, method, params } => self.request(&id, &method, &params),
-            FromCli::Note { method, params } => self.note(&method, params),
+            FromCli::Note { method, params } => self.note(&method, params, now),
             FromCli::Answer { .. } | FromCli::Noise => vec![active()],
         }
     }
 
-    fn note(&mut self, method: &str, params: Value) -> Vec<Step> {
+    fn note(&mut self, method: &str, params: Value, now: Timestamp) -> Vec<Step> {
         match method {
             "turn/started" => self.started(&part(params, "turn")),
-            "turn/completed" => self.completed(part(params, "turn")),
+            "turn/completed" => self.completed(part(params, "turn"), now),
             "item/started" => self.item(&params, Moment::Began),
             "item/completed" => self.item(&params, Moment::Ended),
             "item/agentMessage/delta" => self.delta(OutputKind::Text, &params),
@@ -170,7 +171,8 @@ impl Conversation {
                 self.delta(OutputKind::Thinking, &params)
             }
             "thread/tokenUsage/updated" => {
-                self.meter.told(part(params, "tokenUsage"));
+                let native = text(&params, "/turnId").unwrap_or_default();
+                self.meter.told(part(params, "tokenUsage"), self.is_ours(&native));
                 vec![active()]
             }
             "account/rateLimits/updated" => {
@@ -200,16 +202,21 @@ impl Conversation {
     }
 
     fn started(&mut self, told: &wire::Turn) -> Vec<Step> {
-        if !self.is_ours(&told.id) {
+        // It may be told before our request is answered. A turn that began by itself meanwhile is ours too: the CLI
+        // takes what we sent into it.
+        let ours = self
+            .turn
+            .as_mut()
+            .filter(|turn| turn.native.as_ref().is_none_or(|native| *native == told.id));
+        let Some(turn) = ours else {
             return vec![active(), Step::Interrupt(told.id.clone())];
-        }
-        if let Some(turn) = &mut self.turn {
-            turn.begun = true;
-        }
+        };
+        turn.native = Some(told.id.clone());
+        turn.begun = true;
         vec![active(), Step::Begun]
     }
 
-    fn completed(&mut self, told: wire::Turn) -> Vec<Step> {
+    fn completed(&mut self, told: wire::Turn, now: Timestamp) -> Vec<Step> {
         if !self.is_ours(&told.id) {
             return vec![active()];
         }
@@ -228,7 +235,7 @@ impl Conversation {
         }
         let leaves_nothing = turn.runs_attempt || told.status != "completed";
         let usage = self.meter.turn();
-        let outcome = turn.clues.outcome(told, usage, &self.limits);
+        let outcome = turn.clues.outcome(told, usage, &self.limits, now);
         steps.push(Step::Over { end: TurnEnd { turn_id, outcome, usage }, leaves_nothing });
         steps
     }

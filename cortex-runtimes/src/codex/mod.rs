@@ -6,6 +6,8 @@
 
 mod ask;
 mod git;
+#[cfg(feature = "terminal")]
+mod interactive;
 mod launch;
 mod map;
 mod open;
@@ -13,6 +15,7 @@ mod outcome;
 mod pool;
 mod probe;
 mod pump;
+mod reset;
 mod server;
 mod session;
 mod stream;
@@ -26,6 +29,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+#[cfg(feature = "terminal")]
+use cortex_lib::domain::agent::Interaction;
 use cortex_lib::domain::capability::Capability;
 use cortex_lib::env::{Env, SystemEnv};
 use cortex_lib::error::Result;
@@ -99,6 +104,8 @@ impl Codex {
             Capability::ReadOnlyTurn,
             Capability::ModelSelection,
             Capability::UsageReporting,
+            #[cfg(feature = "terminal")]
+            Capability::TerminalSession,
         ]);
         let process_strategy = match config.process {
             ProcessUse::Shared => ProcessStrategy::SharedServer,
@@ -115,6 +122,15 @@ impl Codex {
         let env: Arc<dyn Env> = Arc::new(SystemEnv::new());
         let pool = Pool::new(config.clone(), Arc::clone(&env));
         Self { config, info, env, pool }
+    }
+
+    /// Where its program is: as configured, or on the `PATH`. Nothing is started.
+    ///
+    /// # Errors
+    ///
+    /// `runtime.not_installed`.
+    pub fn executable(&self) -> Result<PathBuf> {
+        probe::find(&self.config)
     }
 }
 
@@ -134,7 +150,14 @@ impl Runtime for Codex {
     /// When the native session to resume is not known (any more), the error carries `resume_unknown: true`: the
     /// agent can be started afresh.
     async fn open(&self, spec: SessionSpec) -> Result<Opened> {
+        spec.require_offered(&self.info)?;
         let executable = probe::find(&self.config)?;
+        #[cfg(feature = "terminal")]
+        if spec.interaction == Interaction::Terminal {
+            let program = interactive::program(&executable, &self.config, &spec);
+            let facts = SessionFacts { resumed: spec.resume.is_some(), ..SessionFacts::default() };
+            return crate::terminal::open(&program, facts).await;
+        }
         let lease = self.pool.take(executable, thread::purpose(&spec)).await?;
         // From here on a dropped future gives the process back: nobody else holds it for this session.
         let opened = open::open(lease.host(), &spec, &self.config).await;
@@ -158,6 +181,7 @@ impl Runtime for Codex {
             conversation: Conversation::new(thread.native, thread::confined(&spec)),
             spec,
             config: self.config.clone(),
+            env: Arc::clone(&self.env),
         });
         Ok(Opened { session: Arc::new(session), events, facts, terminal: None })
     }

@@ -1,11 +1,13 @@
 //! How a session opens: what is looked at before its thread is, and what the thread must be like.
 
 use std::path::Path;
+use std::time::Duration;
 
 use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::port::SessionSpec;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::launch::{MCP_SERVER, protocol, unstarted};
 use super::map::Confined;
@@ -44,22 +46,54 @@ pub(super) async fn open(host: &Host, spec: &SessionSpec, config: &CodexConfig) 
     let settings = ask(host, "config/read", looked).await?;
     asks(host, spec, &settings)?;
     has_sandbox(host, spec, config)?;
-    let (method, params) = thread::open(spec, &thread::servers(&settings));
-    let (answer, told) =
-        host.server.open(method, params).await.map_err(|error| unstarted(&error))?;
+    let (method, params) = thread::open(spec, &thread::servers(&settings), &host.executable);
+    let (answer, told) = once_closed(host, method, params).await?;
     let opened = opened(answer)?;
     let native = text(&opened, "/thread/id").ok_or_else(|| protocol(method, "no thread"))?;
-    let kept = thread::keeps_to(spec, &opened).map_err(|what| would_not_ask(&what));
-    let has = match kept {
-        Ok(()) => has_tools(host, spec, &native).await,
-        Err(error) => Err(error),
-    };
-    if let Err(error) = has {
-        host.server.leave(&native).await;
-        return Err(error);
-    }
+    let mut half = Half { host, native: Some(native) };
+    thread::keeps_to(spec, &opened).map_err(|what| would_not_ask(&what))?;
+    has_tools(host, spec, half.native.as_deref().unwrap_or_default()).await?;
+    let native = half.native.take().unwrap_or_default();
     Ok(Thread { native, model: text(&opened, "/model"), told })
 }
+
+/// A thread that is there and not yet anybody's. The CLI lets go of it when nothing comes of it.
+struct Half<'a> {
+    host: &'a Host,
+    native: Option<String>,
+}
+
+impl Drop for Half<'_> {
+    fn drop(&mut self) {
+        if let Some(native) = self.native.take() {
+            self.host.server.leave_now(native);
+        }
+    }
+}
+
+/// Opens a thread. One that the CLI has not quite let go of, because its session was dropped, is asked for again.
+async fn once_closed(
+    host: &Host,
+    method: &'static str,
+    params: Value,
+) -> Result<(Answer, mpsc::Receiver<Told>)> {
+    let mut ticks = interval(CLOSING_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for _ in 0..CLOSING_TRIES {
+        ticks.tick().await;
+        let opened = host.server.open(method, params.clone()).await;
+        match opened.map_err(|error| unstarted(&error))? {
+            (Err(refusal), _) if refusal.message.contains("is closing") => {}
+            opened => return Ok(opened),
+        }
+    }
+    let message = "Codex does not let go of the earlier session";
+    Err(Error::new(Code::RuntimeStartFailed, message))
+}
+
+/// How often a thread that is being closed is asked for, and how many times. It took 0.02 s to close.
+const CLOSING_EVERY: Duration = Duration::from_millis(50);
+const CLOSING_TRIES: u32 = 100;
 
 async fn ask(host: &Host, method: &'static str, params: Value) -> Result<Value> {
     let answer = host.server.ask(method, params).await.map_err(|error| unstarted(&error))?;
@@ -70,7 +104,13 @@ fn opened(answer: Answer) -> Result<Value> {
     answer.map_err(|refusal| {
         let message = format!("Codex did not open a conversation: {}", refusal.message);
         let error = Error::new(Code::RuntimeStartFailed, message);
-        let unknown = ["no rollout found", "thread not found", "invalid thread id", "not found"];
+        let unknown = [
+            "no rollout found",
+            "thread not found",
+            "invalid thread id",
+            "invalid session id",
+            "not found",
+        ];
         if unknown.iter().any(|words| refusal.message.contains(words)) {
             return error
                 .with("resume_unknown", true)
@@ -124,34 +164,22 @@ fn has_sandbox(host: &Host, spec: &SessionSpec, config: &CodexConfig) -> Result<
     if needs { Err(probe::no_sandbox(why)) } else { Ok(()) }
 }
 
-/// The tools of Cortex must be there, and no other server's. The opening has waited for the connection.
+/// The tools of Cortex must be there. The opening has waited for the connection.
 async fn has_tools(host: &Host, spec: &SessionSpec, native: &str) -> Result<()> {
-    let params = json!({"threadId": native, "detail": "toolsAndAuthOnly"});
-    let status = ask(host, "mcpServerStatus/list", params).await?;
-    let servers = status.get("data").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let name = |server: &Value| text(server, "/name").unwrap_or_default();
-    let runs = |server: &&Value| {
-        let state = text(server, "/runtimeStatus");
-        name(server) != MCP_SERVER
-            && !matches!(state.as_deref(), None | Some("disabled" | "notStarted"))
-    };
-    // Those of a repository that a person trusts are meant to run.
-    if let Some(other) = servers.iter().find(runs).filter(|_| !spec.trusted) {
-        let message =
-            format!("Codex started the MCP server {}, which it was told not to", name(other));
-        return Err(Error::new(Code::RuntimeStartFailed, message));
-    }
     if spec.mcp.is_none() {
         return Ok(());
     }
-    let own = servers.iter().find(|server| name(server) == MCP_SERVER);
-    let has =
-        own.and_then(|server| server.get("tools")?.as_object()).is_some_and(|it| !it.is_empty());
-    if has {
+    // Only this server: the question alone would start those of a repository, whatever the thread was told.
+    let params =
+        json!({"threadId": native, "serverName": MCP_SERVER, "detail": "toolsAndAuthOnly"});
+    let status = ask(host, "mcpServerStatus/list", params).await?;
+    let servers = status.get("data").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let own = servers.iter().find(|it| text(it, "/name").as_deref() == Some(MCP_SERVER));
+    let tools = own.and_then(|server| server.get("tools")?.as_object());
+    if tools.is_some_and(|tools| !tools.is_empty()) {
         return Ok(());
     }
-    let why = own
-        .and_then(|server| text(server, "/toolsError").or_else(|| text(server, "/runtimeStatus")));
+    let why = own.and_then(|it| text(it, "/toolsError").or_else(|| text(it, "/runtimeStatus")));
     let why = why.unwrap_or_else(|| "it does not know the server".to_owned());
     let message = format!("Codex does not have the tools of Cortex: {why}");
     Err(Error::new(Code::RuntimeStartFailed, message)

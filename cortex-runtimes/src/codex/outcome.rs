@@ -4,8 +4,10 @@ use cortex_lib::domain::attempt::Cause;
 use cortex_lib::domain::usage::Usage;
 use cortex_lib::port::{TurnFailure, TurnOutcome};
 use cortex_lib::time::Timestamp;
+use jiff::tz::TimeZone;
 use serde_json::Value;
 
+use super::reset;
 use super::summary::one_line;
 use super::wire::{RateLimits, TokenUsage, Tokens, Turn, TurnError, Window};
 
@@ -24,7 +26,13 @@ pub(super) struct Clues {
 
 impl Clues {
     /// The outcome of the turn that ended so. `limits`: how much of the account's quota was used when that was last told.
-    pub(super) fn outcome(self, turn: Turn, used: Usage, limits: &RateLimits) -> TurnOutcome {
+    pub(super) fn outcome(
+        self,
+        turn: Turn,
+        used: Usage,
+        limits: &RateLimits,
+        now: Timestamp,
+    ) -> TurnOutcome {
         match turn.status.as_str() {
             "completed" => self.completed(turn, used),
             "interrupted" => match (self.interrupted, self.ended_by_us) {
@@ -43,7 +51,7 @@ impl Clues {
                     message: format!("the turn ended as {status}, and no reason was given"),
                     ..TurnError::default()
                 });
-                TurnOutcome::Failed(explain(&error, limits))
+                TurnOutcome::Failed(explain(&error, limits, now))
             }
         }
     }
@@ -63,10 +71,12 @@ impl Clues {
 }
 
 /// The failure that an error of the CLI means.
-fn explain(error: &TurnError, limits: &RateLimits) -> TurnFailure {
+fn explain(error: &TurnError, limits: &RateLimits, now: Timestamp) -> TurnFailure {
     let message = message(error);
     let cause = cause(error);
-    let resets_at = (cause == Cause::RateLimited).then(|| resets_at(limits)).flatten();
+    let told =
+        || resets_at(limits).or_else(|| reset::resets_at(&message, now, &TimeZone::system()));
+    let resets_at = (cause == Cause::RateLimited).then(told).flatten();
     if cause == Cause::RateLimited && resets_at.is_none() && message.contains("billing") {
         // No time brings it back.
         return failure(Cause::Refused, message);
@@ -170,10 +180,14 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Takes in what was told. The first figures of a resumed thread hold what was used long before: only the last
-    /// request of those is new.
-    pub(super) fn told(&mut self, usage: TokenUsage) {
-        self.before.get_or_insert_with(|| usage.total.less(usage.last));
+    /// Takes in what was told. For another turn than ours it is what was used long before, in a thread that
+    /// goes on. When that was not told, only the last request of the first figures is new.
+    pub(super) fn told(&mut self, usage: TokenUsage, is_ours: bool) {
+        if is_ours {
+            self.before.get_or_insert_with(|| usage.total.less(usage.last));
+        } else {
+            self.before = Some(usage.total);
+        }
         self.total = Some(usage.total);
     }
 
@@ -188,9 +202,9 @@ impl Meter {
             return Usage::default();
         }
         Usage {
-            input_tokens: Some(used.input_tokens.saturating_sub(used.cached_input_tokens)),
-            output_tokens: Some(used.output_tokens),
-            cached_tokens: Some(used.cached_input_tokens),
+            input_tokens: Some(used.input.saturating_sub(used.cached)),
+            output_tokens: Some(used.output),
+            cached_tokens: Some(used.cached),
             cost_usd: None,
         }
     }
@@ -199,9 +213,9 @@ impl Meter {
 impl Tokens {
     fn less(self, other: Self) -> Self {
         Self {
-            input_tokens: self.input_tokens.saturating_sub(other.input_tokens),
-            cached_input_tokens: self.cached_input_tokens.saturating_sub(other.cached_input_tokens),
-            output_tokens: self.output_tokens.saturating_sub(other.output_tokens),
+            input: self.input.saturating_sub(other.input),
+            cached: self.cached.saturating_sub(other.cached),
+            output: self.output.saturating_sub(other.output),
         }
     }
 }
@@ -212,13 +226,15 @@ mod tests {
 
     use super::*;
 
+    const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
+
     fn failed(info: Value, message: &str) -> TurnFailure {
         let error = TurnError {
             message: message.to_owned(),
             codex_error_info: info,
             ..TurnError::default()
         };
-        explain(&error, &RateLimits::default())
+        explain(&error, &RateLimits::default(), NOW)
     }
 
     #[test]
@@ -260,7 +276,7 @@ mod tests {
             TurnError { codex_error_info: json!("usageLimitExceeded"), ..TurnError::default() };
         let at = |primary, secondary| {
             let limits = RateLimits { primary, secondary };
-            explain(&error, &limits).resets_at.map(|at| at.to_string())
+            explain(&error, &limits, NOW).resets_at.map(|at| at.to_string())
         };
         assert_eq!(
             at(window(100.0, 1_765_432_100), window(7.0, 1_999_999_999)).as_deref(),
@@ -276,20 +292,21 @@ mod tests {
     /// Limits: cumulative totals are counted once.
     #[test]
     fn totals_are_counted_once() {
-        let tokens = |input_tokens, output_tokens| Tokens {
-            input_tokens,
-            output_tokens,
-            cached_input_tokens: 0,
-        };
+        let tokens = |input, output| Tokens { input, output, cached: 0 };
         let used = |usage: Usage| (usage.input_tokens, usage.output_tokens);
         let mut meter = Meter::default();
         assert!(meter.turn().is_empty());
         // A thread that goes on after 100 and 10, with two requests in its turn.
-        meter.told(TokenUsage { total: tokens(103, 12), last: tokens(3, 2) });
-        meter.told(TokenUsage { total: tokens(110, 13), last: tokens(7, 1) });
+        meter.told(TokenUsage { total: tokens(103, 12), last: tokens(3, 2) }, true);
+        meter.told(TokenUsage { total: tokens(110, 13), last: tokens(7, 1) }, true);
         assert_eq!(used(meter.turn()), (Some(10), Some(3)));
         assert!(meter.turn().is_empty());
-        meter.told(TokenUsage { total: tokens(111, 14), last: tokens(1, 1) });
+        meter.told(TokenUsage { total: tokens(111, 14), last: tokens(1, 1) }, true);
         assert_eq!(used(meter.turn()), (Some(1), Some(1)));
+        let mut meter = Meter::default();
+        meter.told(TokenUsage { total: tokens(100, 10), last: tokens(100, 10) }, false);
+        assert!(meter.turn().is_empty());
+        meter.told(TokenUsage { total: tokens(103, 12), last: tokens(3, 2) }, true);
+        assert_eq!(used(meter.turn()), (Some(3), Some(2)));
     }
 }

@@ -29,6 +29,8 @@ const CALLS_MAX: usize = 64;
 pub(super) struct Host {
     /// The process.
     pub(super) server: Server,
+    /// The program that it runs.
+    pub(super) executable: PathBuf,
     /// What it says about itself.
     pub(super) started: Started,
     /// Why it cannot run a command in a sandbox, if it cannot.
@@ -49,7 +51,8 @@ impl Host {
     ) -> Result<Self> {
         let (server, started) = launch::start(executable, config, env, purpose).await?;
         let no_sandbox = no_sandbox(&server).await.map_err(|error| launch::unstarted(&error))?;
-        Ok(Self { server, started, no_sandbox })
+        let executable = executable.to_owned();
+        Ok(Self { server, executable, started, no_sandbox })
     }
 
     /// Ends the process unless somebody else has it.

@@ -16,7 +16,7 @@ use super::pool::Host;
 use super::{CodexConfig, Sandbox, open, thread};
 
 /// How long a look may take. It was seen to take 0.3 s.
-const PROBE_WAIT: Duration = Duration::from_secs(10);
+const PROBE_WAIT: Duration = Duration::from_secs(12);
 /// How long the process of a look may take to end.
 const END_WAIT: Duration = Duration::from_secs(2);
 /// The version that the tests of this driver run with.
@@ -139,7 +139,7 @@ async fn look(
     let settings = host.server.ask("config/read", json!({"includeLayers": true})).await?;
     host.server.end_by(Instant::now() + END_WAIT).await;
     let mut ended = host.server.ended();
-    let Host { server, started, no_sandbox } = host;
+    let Host { server, started, no_sandbox, executable: _ } = host;
     drop(server);
     drop(ended.wait_for(Option::is_some).await);
     let version = started.version.unwrap_or_else(|| "of an unknown version".to_owned());
@@ -170,14 +170,13 @@ async fn look(
 }
 
 fn ready(version: &str, sandbox: Sandbox) -> String {
-    let mut message = format!("Codex {version} is ready");
-    if version != TESTED {
-        message.push_str(&format!("; Cortex is tested with {TESTED}"));
-    }
-    if sandbox == Sandbox::Off {
-        message.push_str("; what is allowed runs without a sandbox");
-    }
-    message
+    let drift = if version == TESTED { "" } else { "; Cortex is tested with " };
+    let tested = if version == TESTED { "" } else { TESTED };
+    let free = match sandbox {
+        Sandbox::Workspace => "",
+        Sandbox::Off => "; what is allowed runs without a sandbox",
+    };
+    format!("Codex {version} is ready{drift}{tested}{free}")
 }
 
 /// A report before anything is known.

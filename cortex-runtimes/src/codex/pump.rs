@@ -6,8 +6,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future;
+use std::sync::Arc;
 use std::time::Duration;
 
+use cortex_lib::env::Env;
 use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::limits::SESSION_QUEUE_MAX;
 use cortex_lib::port::{SessionEvent, SessionSpec, Steered, Turn, TurnEnd};
@@ -43,6 +45,7 @@ pub(super) struct Parts {
     pub(super) conversation: Conversation,
     pub(super) spec: SessionSpec,
     pub(super) config: CodexConfig,
+    pub(super) env: Arc<dyn Env>,
 }
 
 /// The loop's state.
@@ -52,6 +55,7 @@ pub(super) struct Pump {
     conversation: Conversation,
     spec: SessionSpec,
     config: CodexConfig,
+    env: Arc<dyn Env>,
     events: mpsc::Sender<SessionEvent>,
     /// What is still to be passed on.
     outbox: VecDeque<SessionEvent>,
@@ -87,7 +91,8 @@ enum Waiter {
     Interrupt,
     Steer(oneshot::Sender<Result<Steered>>),
     Clean,
-    Leave,
+    /// What comes of it is seen otherwise.
+    Nobody,
 }
 
 /// A turn that the CLI has not taken yet.
@@ -132,6 +137,7 @@ impl Pump {
             conversation: parts.conversation,
             spec: parts.spec,
             config: parts.config,
+            env: parts.env,
             events,
             outbox: VecDeque::new(),
             last_active: None,
@@ -165,11 +171,11 @@ impl Pump {
                     None
                 }
                 Happened::Told(Some(Told::Said(said))) => {
-                    let steps = self.conversation.take(said);
+                    let steps = self.conversation.take(said, self.env.now());
                     self.steps(steps).await
                 }
                 Happened::Told(Some(Told::Answered { tag, answer })) => {
-                    self.answered(tag, answer).await;
+                    self.answered(tag, answer);
                     None
                 }
                 Happened::Told(None) => return None,
@@ -178,9 +184,6 @@ impl Pump {
                 return over;
             }
             self.settle().await;
-            if self.has_left() {
-                return Some(CLOSED);
-            }
         }
     }
 
@@ -310,19 +313,15 @@ impl Pump {
         self.conversation.turn().is_some() || self.finishing.is_some()
     }
 
-    /// Leaves the thread: what runs in its background ends, and nobody listens to it any more.
+    /// Leaves the thread: what runs in its background ends, and nobody listens to it any more. It is left when the CLI says
+    /// that it is closed.
     async fn leave(&mut self) {
         if let Some(closing) = &mut self.closing {
             closing.leaves = true;
         }
         let params = json!({"threadId": self.conversation.thread()});
-        self.ask(Waiter::Leave, "thread/backgroundTerminals/clean", params.clone()).await;
-        self.ask(Waiter::Leave, "thread/unsubscribe", params).await;
-    }
-
-    fn has_left(&self) -> bool {
-        let waits = self.waiting.values().any(|waiter| matches!(waiter, Waiter::Leave));
-        self.closing.as_ref().is_some_and(|closing| closing.leaves) && !waits
+        self.ask(Waiter::Nobody, "thread/backgroundTerminals/clean", params.clone()).await;
+        self.ask(Waiter::Nobody, "thread/unsubscribe", params).await;
     }
 
     fn next_wake(&self) -> Option<Instant> {
@@ -355,7 +354,7 @@ impl Pump {
         late.then_some("Codex did not begin the turn")
     }
 
-    async fn answered(&mut self, tag: u64, answer: Answer) {
+    fn answered(&mut self, tag: u64, answer: Answer) {
         match self.waiting.remove(&tag) {
             Some(Waiter::Start) => self.started(answer),
             Some(Waiter::Interrupt) => {
@@ -370,7 +369,7 @@ impl Pump {
                     finishing.cleans = false;
                 }
             }
-            Some(Waiter::Leave) | None => {}
+            Some(Waiter::Nobody) | None => {}
         }
     }
 

@@ -177,6 +177,12 @@ impl Server {
         drop(self.call(Call::Leave(thread.to_owned())).await);
     }
 
+    /// As [`leave`](Self::leave), where nothing can be awaited.
+    pub(super) fn leave_now(&self, thread: String) {
+        // With so many calls before it the process hangs, or is being ended.
+        drop(self.calls.try_send(Call::Leave(thread)));
+    }
+
     /// The process must have ended by then, when nobody holds it.
     pub(super) async fn end_by(&self, deadline: Instant) {
         drop(self.call(Call::EndBy(deadline)).await);
@@ -332,7 +338,7 @@ impl Task {
                     wire::thread(&params).filter(|thread| self.sessions.contains_key(*thread));
                 match session.map(str::to_owned) {
                     Some(thread) => {
-                        self.tell(&thread, Told::Said(FromCli::Request { id, method, params }))
+                        self.tell(&thread, Told::Said(FromCli::Request { id, method, params }));
                     }
                     // Who asks for something that nobody is there for must not wait for ever.
                     None => self.call(Call::Say(wire::refuse(&id, &method))),

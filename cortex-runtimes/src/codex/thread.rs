@@ -22,8 +22,9 @@ use super::{CodexConfig, Sandbox};
 const MCP_TIMEOUT_SECS: u32 = 330;
 /// How long the connection to the endpoint may take. It took 0.1 s.
 const MCP_START_SECS: u32 = 20;
-/// How long the CLI keeps a thread that nobody listens to.
-const UNLOAD_SECS: u32 = 1;
+/// How long the CLI keeps a thread that nobody listens to. While it has it, a resume goes on with the settings and the
+/// credential of before.
+const UNLOAD_SECS: u32 = 0;
 
 /// Features that no session has: tools that nobody could be asked about, and work that outlives a turn.
 const OFF: [&str; 13] = [
@@ -61,10 +62,11 @@ pub(super) fn policy(spec: &SessionSpec) -> &'static str {
     if confined(spec).is_some() { "never" } else { "untrusted" }
 }
 
-/// The sandbox of each turn.
-pub(super) fn sandbox(spec: &SessionSpec, config: &CodexConfig) -> Value {
-    match (confined(spec), config.sandbox) {
-        (Some(_), _) => json!({"type": "readOnly", "networkAccess": false}),
+/// The sandbox of each turn. A reader has that of its thread, which no turn can say.
+fn sandbox(spec: &SessionSpec, config: &CodexConfig) -> Option<Value> {
+    Some(match (confined(spec), config.sandbox) {
+        (Some(Confined::ToReading), _) => return None,
+        (Some(Confined::ToCortex), _) => json!({"type": "readOnly", "networkAccess": false}),
         (None, Sandbox::Off) => json!({"type": "dangerFullAccess"}),
         (None, Sandbox::Workspace) => {
             let repository = git::repository(&spec.cwd);
@@ -77,23 +79,54 @@ pub(super) fn sandbox(spec: &SessionSpec, config: &CodexConfig) -> Value {
                 "excludeSlashTmp": false,
             })
         }
-    }
+    })
 }
 
-/// The method and the arguments that open the thread. `servers`: the MCP servers that are configured elsewhere.
-pub(super) fn open(spec: &SessionSpec, servers: &[String]) -> (&'static str, Value) {
+/// What a reader may see: the project and the repository that it is in, the machine's programs, and the CLI itself, which
+/// starts each command. Not the person's home with its keys: what is read goes to a model.
+fn reading(spec: &SessionSpec, executable: &Path) -> Value {
+    let project = git::repository(&spec.cwd).map(|it| it.trusted_by()).unwrap_or_default();
+    let program = fs_err::canonicalize(executable).unwrap_or_else(|_| executable.to_owned());
+    let folder = program.parent().map(Path::to_owned).unwrap_or_default();
+    let beside = ["codex-path", "codex-resources"].map(|name| folder.join("..").join(name));
+    let beside = beside.into_iter().filter_map(|it| fs_err::canonicalize(it).ok());
+    let folders = [spec.cwd.clone(), folder].into_iter().chain(project).chain(beside);
+    let seen = folders.map(|folder| (folder.display().to_string(), json!("read")));
+    let files: Map<String, Value> = seen.chain([(":minimal".to_owned(), json!("read"))]).collect();
+    json!({READING: {"filesystem": files, "network": {"enabled": false}}})
+}
+
+/// The name of what a reader may see.
+const READING: &str = "cortex-reading";
+
+/// The method and the arguments that open the thread. `servers`: the MCP servers that are configured elsewhere;
+/// `executable`: the CLI itself.
+pub(super) fn open(
+    spec: &SessionSpec,
+    servers: &[String],
+    executable: &Path,
+) -> (&'static str, Value) {
+    let mut config = settings(spec, servers);
+    let reads = confined(spec) == Some(Confined::ToReading);
+    if reads {
+        config.insert("permissions".to_owned(), reading(spec, executable));
+    }
     let mut params = json!({
         "cwd": spec.cwd,
         "approvalPolicy": policy(spec),
         "approvalsReviewer": "user",
-        "sandbox": "read-only",
-        "config": settings(spec, servers),
+        "config": config,
     });
     let mut set = |name: &str, value: Value| {
         if let Some(params) = params.as_object_mut() {
             params.insert(name.to_owned(), value);
         }
     };
+    if reads {
+        set("permissions", READING.into());
+    } else {
+        set("sandbox", "read-only".into());
+    }
     if let Some(model) = spec.model.as_deref().filter(|model| !model.trim().is_empty()) {
         set("model", model.into());
     }
@@ -117,7 +150,7 @@ pub(super) fn open(spec: &SessionSpec, servers: &[String]) -> (&'static str, Val
 }
 
 /// What is set for this thread alone, above all files. It is not remembered: a resumed thread is given all of it again.
-fn settings(spec: &SessionSpec, servers: &[String]) -> Value {
+fn settings(spec: &SessionSpec, servers: &[String]) -> Map<String, Value> {
     let mut settings = Map::new();
     let mut set = |name: String, value: Value| drop(settings.insert(name, value));
     for feature in OFF {
@@ -148,7 +181,7 @@ fn settings(spec: &SessionSpec, servers: &[String]) -> Value {
     let off = servers.iter().map(|name| (name.clone(), json!({"enabled": false})));
     let own = spec.mcp.as_ref().map(|mcp| (MCP_SERVER.to_owned(), endpoint(mcp)));
     set("mcp_servers".to_owned(), Value::Object(off.chain(own).collect()));
-    Value::Object(settings)
+    settings
 }
 
 /// Whether the repository's own settings, rules, hooks and MCP servers count. Whatever a person told Codex itself about
@@ -183,12 +216,14 @@ pub(super) fn turn(spec: &SessionSpec, config: &CodexConfig, thread: &str, text:
         "input": [input(text)],
         "approvalPolicy": policy(spec),
         "approvalsReviewer": "user",
-        "sandboxPolicy": sandbox(spec, config),
     });
-    if confined(spec) == Some(Confined::ToCortex)
-        && let Some(params) = params.as_object_mut()
-    {
-        params.insert("environments".to_owned(), json!([]));
+    let sandbox = sandbox(spec, config).map(|sandbox| ("sandboxPolicy", sandbox));
+    let nothing = confined(spec) == Some(Confined::ToCortex);
+    let nothing = nothing.then(|| ("environments", json!([])));
+    if let Some(params) = params.as_object_mut() {
+        params.extend(
+            [sandbox, nothing].into_iter().flatten().map(|(name, it)| (name.to_owned(), it)),
+        );
     }
     params
 }
@@ -201,12 +236,14 @@ pub(super) fn input(text: &str) -> Value {
 /// What the answer to the opening must say: that the CLI asks, asks a person, and lets nothing be written. Settings of
 /// the machine, which an administrator may put down, can bring about something else.
 pub(super) fn keeps_to(spec: &SessionSpec, opened: &Value) -> std::result::Result<(), String> {
+    let reads = confined(spec) == Some(Confined::ToReading);
     let wanted = [
         ("/approvalPolicy", policy(spec)),
         ("/approvalsReviewer", "user"),
         ("/sandbox/type", "readOnly"),
+        ("/activePermissionProfile/id", READING),
     ];
-    for (path, wanted) in wanted {
+    for (path, wanted) in wanted.into_iter().take(if reads { 4 } else { 3 }) {
         let found = opened.pointer(path).cloned().unwrap_or_default();
         if found != wanted {
             let name = path.trim_start_matches('/');
@@ -216,12 +253,14 @@ pub(super) fn keeps_to(spec: &SessionSpec, opened: &Value) -> std::result::Resul
     Ok(())
 }
 
-/// The MCP servers that are configured, by `config/read`.
+/// The MCP servers that are configured, by `config/read`, besides those of a repository: those are not there when
+/// it is not trusted, and meant to run when it is.
 pub(super) fn servers(settings: &Value) -> Vec<String> {
-    let all = settings.pointer("/config/mcp_servers").and_then(Value::as_object);
     let layers = settings.get("layers").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let below = layers.iter().filter_map(|layer| layer.pointer("/config/mcp_servers")?.as_object());
-    let mut names: Vec<_> = all.into_iter().chain(below).flat_map(Map::keys).cloned().collect();
+    let is_project = |layer: &&Value| layer.pointer("/name/type") == Some(&json!("project"));
+    let others = layers.iter().filter(|layer| !is_project(layer));
+    let tables = others.filter_map(|layer| layer.pointer("/config/mcp_servers")?.as_object());
+    let mut names: Vec<_> = tables.flat_map(Map::keys).cloned().collect();
     names.sort();
     names.dedup();
     names
@@ -262,7 +301,7 @@ pub(super) fn rule_folders(settings: &Value, home: Option<&str>, trusted: bool) 
             }
             Some("project") | None => {}
             Some(_) => {
-                folders.extend(text("/name/file").and_then(Path::parent).map(Path::to_owned))
+                folders.extend(text("/name/file").and_then(Path::parent).map(Path::to_owned));
             }
         }
     }
@@ -297,7 +336,7 @@ mod tests {
     #[test]
     fn a_worker_is_asked_and_held_in_its_folder() {
         let mut spec = spec();
-        let (method, params) = open(&spec, &["mine".to_owned()]);
+        let (method, params) = open(&spec, &["mine".to_owned()], Path::new("/bin/codex"));
         assert_eq!(
             (method, &params["approvalPolicy"], &params["sandbox"]),
             ("thread/start", &json!("untrusted"), &json!("read-only"))
@@ -311,7 +350,7 @@ mod tests {
         assert_eq!(turn["sandboxPolicy"]["type"], json!("workspaceWrite"));
         assert_eq!(turn["sandboxPolicy"]["networkAccess"], json!(false));
         spec.trusted = true;
-        let (_, params) = open(&spec, &[]);
+        let (_, params) = open(&spec, &[], Path::new("/bin/codex"));
         assert_eq!(params["config"].get("features.hooks"), None);
         assert_eq!(params["config"]["projects"]["/p"]["trust_level"], json!("trusted"));
     }
@@ -320,7 +359,7 @@ mod tests {
     fn a_confined_session_can_do_nothing_and_asks_for_nothing() {
         let mut spec = spec();
         spec.role = Role::Orchestrator;
-        let (_, params) = open(&spec, &[]);
+        let (_, params) = open(&spec, &[], Path::new("/bin/codex"));
         assert_eq!(
             (&params["environments"], &params["approvalPolicy"]),
             (&json!([]), &json!("never"))
@@ -330,8 +369,15 @@ mod tests {
         assert_eq!(turn(&spec, &off, "t", "x")["sandboxPolicy"]["type"], json!("readOnly"));
         spec.role = Role::Worker;
         spec.read_only = true;
-        let (_, params) = open(&spec, &[]);
+        let (_, params) = open(&spec, &[], Path::new("/bin/codex"));
         assert_eq!((params.get("environments"), &params["ephemeral"]), (None, &json!(true)));
+        assert_eq!(
+            (params.get("sandbox"), &params["permissions"]),
+            (None, &json!("cortex-reading"))
+        );
+        let seen = &params["config"]["permissions"]["cortex-reading"]["filesystem"];
+        assert_eq!((&seen["/p"], seen.get("/")), (&json!("read"), None));
+        assert_eq!(turn(&spec, &off, "t", "x").get("sandboxPolicy"), None);
     }
 
     #[test]
@@ -341,7 +387,7 @@ mod tests {
         spec.model = Some("m1".to_owned());
         spec.mcp =
             Some(McpAccess { url: "http://127.0.0.1:1/mcp".to_owned(), token: Secret::new("tok") });
-        let (method, params) = open(&spec, &[]);
+        let (method, params) = open(&spec, &[], Path::new("/bin/codex"));
         assert_eq!(
             (method, &params["threadId"], &params["model"]),
             ("thread/resume", &json!("n1"), &json!("m1"))
@@ -380,12 +426,12 @@ mod tests {
     fn the_rules_of_a_repository_count_when_it_is_trusted() {
         let settings = json!({"layers": [
             {"name": {"type": "project", "dotCodexFolder": "/p/.codex"}, "config": {"mcp_servers": {"evil": {}}}},
-            {"name": {"type": "system", "file": "/etc/codex/config.toml"}},
+            {"name": {"type": "system", "file": "/etc/codex/config.toml"}, "config": {"mcp_servers": {"mine": {}}}},
             {"name": {"type": "sessionFlags"}},
-        ], "config": {"mcp_servers": {"mine": {}}}});
+        ]});
         let folders = |trusted| rule_folders(&settings, Some("/h"), trusted);
         assert_eq!(folders(false), [Path::new("/h"), Path::new("/etc/codex")]);
         assert_eq!(folders(true).len(), 3);
-        assert_eq!(servers(&settings), ["evil", "mine"]);
+        assert_eq!(servers(&settings), ["mine"]);
     }
 }

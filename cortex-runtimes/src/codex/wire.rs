@@ -159,11 +159,15 @@ pub(super) struct Item {
 
 /// The tokens of a thread since it began, or of one request.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(default)]
 pub(super) struct Tokens {
-    pub(super) input_tokens: u64,
-    pub(super) cached_input_tokens: u64,
-    pub(super) output_tokens: u64,
+    /// With those from the cache.
+    #[serde(rename = "inputTokens")]
+    pub(super) input: u64,
+    #[serde(rename = "cachedInputTokens")]
+    pub(super) cached: u64,
+    #[serde(rename = "outputTokens")]
+    pub(super) output: u64,
 }
 
 /// `thread/tokenUsage/updated`.
@@ -217,6 +221,6 @@ mod tests {
     fn a_field_of_another_shape_counts_as_absent() {
         let turn: Turn = shape(json!({"id": 7, "items": "none"}));
         assert_eq!(turn.id, "");
-        assert_eq!(shape::<TokenUsage>(json!({"total": {"inputTokens": 3}})).total.input_tokens, 3);
+        assert_eq!(shape::<TokenUsage>(json!({"total": {"inputTokens": 3}})).total.input, 3);
     }
 }

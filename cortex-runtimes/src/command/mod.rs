@@ -112,10 +112,7 @@ impl Runtime for CommandRuntime {
 
     async fn open(&self, spec: SessionSpec) -> Result<Opened> {
         let id = &self.info.id;
-        if spec.read_only {
-            let message = format!("{id} cannot be kept from writing");
-            return Err(Error::new(Code::RuntimeCapabilityMissing, message));
-        }
+        spec.require_offered(&self.info)?;
         if self.config.find(&spec.cwd).is_none() {
             let (program, folder) = (self.config.program(), spec.cwd.display());
             let message = format!("{program}, the program of {id}, was not found (from {folder})");

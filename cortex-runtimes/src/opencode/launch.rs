@@ -26,7 +26,8 @@ const KEPT: [&str; 8] = [
 const KEPT_PREFIX: &str = "OPENCODE_DISABLE_";
 
 /// What a repository brings: configuration with plugins and MCP servers, instructions, skills.
-const DISTRUST: [&str; 2] = ["OPENCODE_DISABLE_PROJECT_CONFIG", "OPENCODE_DISABLE_EXTERNAL_SKILLS"];
+pub(super) const DISTRUST: [&str; 2] =
+    ["OPENCODE_DISABLE_PROJECT_CONFIG", "OPENCODE_DISABLE_EXTERNAL_SKILLS"];
 
 /// Runs within the server and marks what tools start.
 const PLUGIN: &str = include_str!("cortex.js");
@@ -113,7 +114,7 @@ pub(super) fn environment(mut program: Program, config: &OpenCodeConfig) -> Prog
 
 /// The hosts that are reached without a proxy, with this machine among them: else the credential of a session goes to
 /// the proxy.
-fn past_proxy(config: &OpenCodeConfig) -> String {
+pub(super) fn past_proxy(config: &OpenCodeConfig) -> String {
     let hosts = ["NO_PROXY", "no_proxy"].into_iter().find_map(|name| setting(config, name));
     match hosts.as_deref().map(str::trim) {
         None | Some("") => LOCAL_HOSTS.to_owned(),

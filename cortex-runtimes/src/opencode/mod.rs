@@ -9,6 +9,8 @@ mod asks;
 mod folders;
 mod http;
 mod ids;
+#[cfg(feature = "terminal")]
+mod interactive;
 mod launch;
 mod map;
 mod model;
@@ -31,6 +33,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+#[cfg(feature = "terminal")]
+use cortex_lib::domain::agent::Interaction;
 use cortex_lib::domain::agent::Role;
 use cortex_lib::domain::capability::Capability;
 use cortex_lib::env::{Env, SystemEnv};
@@ -86,6 +90,8 @@ impl OpenCode {
             Capability::ReadOnlyTurn,
             Capability::ModelSelection,
             Capability::UsageReporting,
+            #[cfg(feature = "terminal")]
+            Capability::TerminalSession,
         ]);
         let process_strategy = match config.process {
             ProcessUse::Shared => ProcessStrategy::SharedServer,
@@ -100,6 +106,15 @@ impl OpenCode {
             models: None,
         };
         Self { config, info, env: Arc::new(SystemEnv::new()), pool: Pool::default() }
+    }
+
+    /// Where its program is: as configured, on the `PATH`, or where its installer puts it. Nothing is started.
+    ///
+    /// # Errors
+    ///
+    /// `runtime.not_installed`.
+    pub fn executable(&self) -> Result<PathBuf> {
+        probe::find(&self.config)
     }
 
     /// The server for a session: the shared one, or its own.
@@ -132,6 +147,17 @@ impl Runtime for OpenCode {
     /// When the native session to resume is not known (any more), the error carries `resume_unknown: true`: the
     /// agent can be started afresh.
     async fn open(&self, spec: SessionSpec) -> Result<Opened> {
+        spec.require_offered(&self.info)?;
+        #[cfg(feature = "terminal")]
+        if spec.interaction == Interaction::Terminal {
+            let executable = probe::find(&self.config)?;
+            let program = interactive::program(&executable, &self.config, &spec)?;
+            let facts = cortex_lib::port::SessionFacts {
+                resumed: spec.resume.is_some(),
+                ..Default::default()
+            };
+            return crate::terminal::open(&program, facts).await;
+        }
         let lease = self.server(&spec).await?;
         open::open(lease, spec, self.config.clone(), Arc::clone(&self.env)).await
     }

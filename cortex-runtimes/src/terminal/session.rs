@@ -52,7 +52,7 @@ pub async fn open(program: &Program, facts: SessionFacts) -> Result<Opened> {
             let session = Arc::new(session);
             Ok(Opened { session, events: received, facts, terminal: Some(terminal) })
         }
-        Ok(Told::Ended(why)) => Err(Error::new(Code::RuntimeStartFailed, why)),
+        Ok(Told::Ended { why, .. }) => Err(Error::new(Code::RuntimeStartFailed, why)),
         Ok(Told::Silent) | Err(_) => {
             Err(Error::new(Code::RuntimeStartFailed, "nobody waits for it"))
         }
@@ -73,7 +73,11 @@ enum Told {
     Silent,
     Drawn,
     /// Nothing of it lives.
-    Ended(String),
+    Ended {
+        why: String,
+        /// By itself, and with success.
+        left: bool,
+    },
 }
 
 /// Keeps the screen and sees to the end.
@@ -142,7 +146,8 @@ impl Keeper {
             last_words(exit, &self.shared.screen.picture())
         };
         self.shared.screen.end();
-        self.tell.send_replace(Told::Ended(message.clone()));
+        let left = !closed && exit.is_success();
+        self.tell.send_replace(Told::Ended { why: message.clone(), left });
         // A core that is gone hears nothing.
         self.events.send(SessionEvent::Ended { message }).await.ok();
     }
@@ -206,7 +211,7 @@ impl Session for TerminalSession {
             sooner
         });
         let mut told = self.told.clone();
-        let ended = told.wait_for(|told| matches!(told, Told::Ended(_)));
+        let ended = told.wait_for(|told| matches!(told, Told::Ended { .. }));
         // An error means that the task is gone, and then so is the program.
         ended.await.map(drop).ok();
     }
@@ -226,7 +231,7 @@ struct SessionTerminal {
 impl SessionTerminal {
     fn lives(&self) -> Result<()> {
         match &*self.told.borrow() {
-            Told::Ended(why) => Err(Error::new(Code::RuntimeSessionEnded, why.clone())),
+            Told::Ended { why, .. } => Err(Error::new(Code::RuntimeSessionEnded, why.clone())),
             Told::Silent | Told::Drawn => Ok(()),
         }
     }
@@ -242,6 +247,10 @@ impl Terminal for SessionTerminal {
         self.shared.screen.picture()
     }
 
+    fn was_left(&self) -> bool {
+        matches!(&*self.told.borrow(), Told::Ended { left: true, .. })
+    }
+
     async fn write(&self, bytes: Vec<u8>) -> Result<()> {
         self.lives()?;
         let mut told = self.told.clone();
@@ -249,7 +258,7 @@ impl Terminal for SessionTerminal {
             biased;
             written = self.shared.pty.write(bytes) => written,
             // A program that does not read must not hold up who types for longer than it lives.
-            _ = told.wait_for(|told| matches!(told, Told::Ended(_))) => self.lives(),
+            _ = told.wait_for(|told| matches!(told, Told::Ended { .. })) => self.lives(),
         }
     }
 

@@ -10,6 +10,12 @@
 #[cfg(target_os = "linux")]
 mod endpoint;
 #[cfg(target_os = "linux")]
+mod limits;
+#[cfg(target_os = "linux")]
+mod orchestrator;
+#[cfg(target_os = "linux")]
+mod ownership;
+#[cfg(target_os = "linux")]
 mod place;
 #[cfg(target_os = "linux")]
 mod planner;
@@ -18,7 +24,11 @@ mod questions;
 #[cfg(target_os = "linux")]
 mod sessions;
 #[cfg(target_os = "linux")]
+mod streams;
 mod terminal;
+#[cfg(target_os = "linux")]
+#[path = "../shared/terminals.rs"]
+mod terminals;
 #[cfg(target_os = "linux")]
 mod tools;
 #[cfg(target_os = "linux")]
@@ -51,6 +61,10 @@ fn main() -> ExitCode {
             tools::all(),
             questions::all(),
             trust::all(),
+            orchestrator::all(),
+            ownership::all(),
+            streams::all(),
+            limits::all(),
             planner::all(),
             terminal::all(),
         ]

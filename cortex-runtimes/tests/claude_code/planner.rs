@@ -66,7 +66,7 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, (Vec<u8>, std::time::SystemTime)> {
 }
 
 /// What would change something, run something, or reach the network.
-fn attempts(root: &Path) -> Vec<(&'static str, Value)> {
+pub(crate) fn attempts(root: &Path) -> Vec<(&'static str, Value)> {
     let file = root.join("new.txt");
     let notes = root.join("notes.md");
     let touch = format!("touch {}", file.display());

@@ -1,20 +1,19 @@
 //! The CLI in a terminal: a person types and sees, leaves and comes back.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use cortex_lib::domain::agent::{Interaction, Role};
 use cortex_lib::error::{Code, Result};
-use cortex_lib::ids::{AgentId, AttemptId, SessionId, TurnId};
+use cortex_lib::ids::{AttemptId, TurnId};
 use cortex_lib::port::{
-    Opened, Runtime as _, SessionEvent, SessionSpec, Terminal, TerminalSize, ToolAnswer, Turn,
+    Opened, Runtime as _, SessionEvent, SessionSpec, TerminalSize, ToolAnswer, Turn,
 };
 use cortex_scripted::suite::Case;
 use cortex_scripted::{Answer, Script, When, cases};
 use serde_json::json;
-use tokio::time::{interval, timeout};
+use tokio::time::timeout;
 
 use crate::place::{Place, alive};
+use crate::terminals::{PATIENCE, says, shows, spec};
 
 pub(crate) fn all() -> Vec<Case> {
     cases![
@@ -25,8 +24,6 @@ pub(crate) fn all() -> Vec<Case> {
     ]
     .into()
 }
-
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What a person has answered the CLI before: it knows the person, the folder and the key.
 fn settled(place: &Place) {
@@ -45,42 +42,9 @@ fn config_file(place: &Place) -> std::path::PathBuf {
 }
 
 async fn open(place: &Place, change: impl FnOnce(&mut SessionSpec)) -> Result<Opened> {
-    let scratch = tempfile::tempdir_in(place.home.home()).unwrap().keep();
-    let mut spec = SessionSpec {
-        session_id: SessionId::new(place.marker()),
-        agent_id: Some(AgentId::new("agent")),
-        role: Role::Worker,
-        interaction: Interaction::Terminal,
-        cwd: place.home.project(),
-        scratch,
-        model: None,
-        instructions: None,
-        resume: None,
-        read_only: false,
-        trusted: false,
-        mcp: None,
-    };
+    let mut spec = spec(place.marker(), place.home.project(), &place.home.home());
     change(&mut spec);
     timeout(PATIENCE, place.runtime().open(spec)).await.unwrap()
-}
-
-/// Waits until the terminal shows this.
-async fn shows(terminal: &Arc<dyn Terminal>, text: &str) {
-    let look = async {
-        let mut ticks = interval(Duration::from_millis(20));
-        while !terminal.picture().text().contains(text) {
-            ticks.tick().await;
-        }
-    };
-    let seen = timeout(PATIENCE, look).await;
-    assert!(seen.is_ok(), "{text:?} does not come:\n{}", terminal.picture().text());
-}
-
-/// Types a line. The CLI takes what comes at once for a paste, in which a line end is one.
-async fn says(terminal: &Arc<dyn Terminal>, text: &str) {
-    terminal.write(text.into()).await.unwrap();
-    shows(terminal, text).await;
-    terminal.write(b"\r".to_vec()).await.unwrap();
 }
 
 async fn a_person_types_sees_the_reply_leaves_and_comes_back() {

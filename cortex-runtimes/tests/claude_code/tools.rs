@@ -1,7 +1,5 @@
 //! What agents may do: tools that ask, tools that are not there, and what tools leave behind.
 
-use cortex_lib::domain::agent::Role;
-use cortex_lib::error::Code;
 use cortex_lib::port::{McpAccess, ToolAnswer};
 use cortex_lib::secret::Secret;
 use cortex_scripted::suite::Case;
@@ -17,7 +15,6 @@ pub(crate) fn all() -> Vec<Case> {
         nothing_outlives_an_attempt,
         what_a_direct_turn_left_is_gone_after_the_close,
         a_reading_session_has_only_the_tools_to_read,
-        an_orchestrator_has_the_tools_of_cortex_and_no_others,
         a_worker_uses_the_tools_of_cortex_unasked_and_past_a_proxy,
     ]
     .into()
@@ -130,43 +127,6 @@ async fn a_reading_session_has_only_the_tools_to_read() {
 }
 
 /// S-230, S-231.
-async fn an_orchestrator_has_the_tools_of_cortex_and_no_others() {
-    let place = Place::new(
-        Script::new()
-            .on(When::tool_result("no tasks yet"), Answer::tool("Bash", json!({"command": "ls"})))
-            .on(When::tool_result("No such tool"), Answer::text("none"))
-            .otherwise(Answer::tool("mcp__cortex__list_tasks", json!({}))),
-    )
-    .await;
-    let endpoint = Endpoint::start("cortex_session_1").await;
-    let access =
-        |token: &str| Some(McpAccess { url: endpoint.url.clone(), token: Secret::new(token) });
-    let mut live = place
-        .open_with(|spec| {
-            spec.role = Role::Orchestrator;
-            spec.mcp = access("cortex_session_1");
-        })
-        .await
-        .unwrap();
-    let (end, _) = live.turn("coordinate").await;
-    assert_eq!(end.outcome, succeeded("none"));
-    for request in place.server.requests() {
-        let tools = request.tools.iter().map(String::as_str);
-        let tools: Vec<_> = tools.filter(|name| *name != "DeferredToolPlaceholder").collect();
-        assert_eq!(tools, ["mcp__cortex__list_tasks"]);
-    }
-    let calls = endpoint.seen("tools/call");
-    let credentials: Vec<_> = calls.iter().map(|call| call.credential.as_deref()).collect();
-    assert_eq!(credentials, [Some("Bearer cortex_session_1")]);
-    live.close().await;
-
-    let error = place.open_with(|spec| spec.mcp = access("wrong")).await.unwrap_err();
-    assert_eq!(error.code(), Code::RuntimeStartFailed);
-    assert!(error.message().contains("does not reach the tools of Cortex"), "{error}");
-    assert!(!error.to_string().contains("wrong"), "{error}");
-    assert_eq!(alive(place.marker()), Vec::<String>::new());
-}
-
 /// The place has a proxy, which would be given the credential.
 async fn a_worker_uses_the_tools_of_cortex_unasked_and_past_a_proxy() {
     let place = Place::new(

@@ -8,7 +8,21 @@
 )]
 
 #[cfg(target_os = "linux")]
+mod confined;
+#[cfg(target_os = "linux")]
+#[path = "../claude_code/endpoint.rs"]
+mod endpoint;
+#[cfg(target_os = "linux")]
 mod place;
+#[cfg(target_os = "linux")]
+mod sessions;
+#[cfg(target_os = "linux")]
+mod terminal;
+#[cfg(target_os = "linux")]
+#[path = "../shared/terminals.rs"]
+mod terminals;
+#[cfg(target_os = "linux")]
+mod tools;
 #[cfg(target_os = "linux")]
 mod turns;
 
@@ -30,5 +44,7 @@ fn main() -> ExitCode {
     if let Some(ended) = offline::enter() {
         return ended;
     }
-    suite::run(&[turns::all()].concat())
+    suite::run(
+        &[terminal::all(), sessions::all(), turns::all(), tools::all(), confined::all()].concat(),
+    )
 }

@@ -13,6 +13,7 @@ use cortex_lib::port::{
     HealthReport, OutputKind, Runtime as _, Session, SessionEvent, SessionFacts, SessionSpec,
     ToolRequest, Turn, TurnEnd, TurnOutcome,
 };
+use cortex_lib::process::Program;
 use cortex_runtimes::{Codex, CodexConfig};
 use cortex_scripted::{CliHome, Script, ScriptedResponses, cli};
 use tokio::sync::mpsc;
@@ -77,7 +78,6 @@ impl Place {
         path
     }
 
-    /// The runtime.
     pub(crate) fn runtime(&self) -> &Codex {
         &self.runtime
     }
@@ -134,6 +134,12 @@ impl Place {
         })
     }
 
+    /// What the model was told last about a tool that it used.
+    pub(crate) fn told(&self) -> String {
+        let last = self.server.requests().pop().unwrap();
+        last.tool_results.first().unwrap().text.clone()
+    }
+
     /// Waits until the project has a file of this name.
     pub(crate) async fn file(&self, name: &str) {
         let file = self.home.project().join(name);
@@ -151,9 +157,19 @@ impl Place {
         until(|| (self.sleeping().len() == count).then_some(())).await;
     }
 
+    /// What the CLIs of this place run, and all that runs with their settings.
+    pub(crate) fn processes(&self) -> Vec<String> {
+        running(&format!("CODEX_HOME={}", self.home.codex_home().display()))
+    }
+
+    /// Waits until no CLI of this place lives.
+    pub(crate) async fn until_no_process(&self) {
+        until(|| self.processes().is_empty().then_some(())).await;
+    }
+
     /// Waits until a process of this place lives.
     pub(crate) async fn until_alive(&self) {
-        until(|| (!alive(self.marker()).is_empty()).then_some(())).await;
+        until(|| (!self.processes().is_empty()).then_some(())).await;
     }
 }
 
@@ -214,11 +230,6 @@ impl Live {
         self.wait("a tool request", |live| live.requests.pop_front()).await
     }
 
-    pub(crate) async fn output(&mut self, text: &str) {
-        let seen = |live: &mut Self| live.output.iter().any(|(_, line)| line == text).then_some(());
-        self.wait("output", seen).await;
-    }
-
     /// Why the session has ended, once nothing follows.
     pub(crate) async fn last_words(&mut self) -> String {
         let words = self.wait("the end of the session", |live| live.words.take()).await;
@@ -260,6 +271,14 @@ pub(crate) fn succeeded(text: &str) -> TurnOutcome {
     TurnOutcome::Succeeded { text: text.to_owned() }
 }
 
+/// Runs a script of the shell to its end.
+pub(crate) async fn sh(script: &str) {
+    let program = Program::new(["sh", "-c", script], "/", marker().as_str());
+    let owned = program.spawn().await.unwrap();
+    assert!(owned.exited().await.is_success(), "{script}");
+    owned.end().await;
+}
+
 /// Ends a process as nobody else would.
 pub(crate) fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
@@ -268,7 +287,11 @@ pub(crate) fn kill(pid: u32) {
 
 /// What the processes that carry the marker run.
 pub(crate) fn alive(marker: &str) -> Vec<String> {
-    let wanted = format!("CORTEX_OWNER={marker}");
+    running(&format!("CORTEX_OWNER={marker}"))
+}
+
+/// What the processes run that have this in their environment.
+fn running(wanted: &str) -> Vec<String> {
     let processes = fs_err::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     // A process that ends while it is looked at is not alive, and one that is dead has no environment.
     let found = processes.filter(|path| {

@@ -18,6 +18,11 @@ mod rights;
 #[cfg(target_os = "linux")]
 mod servers;
 #[cfg(target_os = "linux")]
+mod terminal;
+#[cfg(target_os = "linux")]
+#[path = "../shared/terminals.rs"]
+mod terminals;
+#[cfg(target_os = "linux")]
 mod tools;
 #[cfg(target_os = "linux")]
 mod turns;
@@ -40,8 +45,15 @@ fn main() -> ExitCode {
     if let Some(ended) = offline::enter() {
         return ended;
     }
-    let cases =
-        [turns::all(), tools::all(), rights::all(), failures::all(), servers::all()].concat();
+    let cases = [
+        turns::all(),
+        tools::all(),
+        rights::all(),
+        failures::all(),
+        servers::all(),
+        terminal::all(),
+    ]
+    .concat();
     if std::env::args().any(|argument| argument == "--list") {
         return suite::run(&cases);
     }

@@ -67,12 +67,14 @@ fn yes() -> bool {
 /// Refuses what the runtime cannot do before anything is kept.
 pub(super) fn check_abilities(
     runtime: &RuntimeInfo,
-    role: Role,
+    (role, interaction): (Role, Interaction),
     model: Option<&str>,
 ) -> Result<()> {
     let lacks = |capability| !runtime.capabilities.contains(&capability);
     let missing = if model.is_some() && lacks(Capability::ModelSelection) {
         Capability::ModelSelection
+    } else if interaction == Interaction::Terminal && lacks(Capability::TerminalSession) {
+        Capability::TerminalSession
     } else if role == Role::Orchestrator && lacks(Capability::OrchestratorRole) {
         Capability::OrchestratorRole
     } else {
@@ -95,12 +97,23 @@ impl Command for CreateAgent {
     ];
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
+        self.create(cx, Interaction::Structured).await
+    }
+}
+
+impl CreateAgent {
+    /// Creates the agent, to be talked to like this.
+    pub(in crate::api) async fn create(
+        self,
+        cx: Granted<'_>,
+        interaction: Interaction,
+    ) -> Result<AgentReply> {
         cx.core().store().read(|tx| cx.project(tx, &self.project_id))?;
         if self.role == Role::Orchestrator && *cx.caller() != Caller::User {
             return Err(Error::new(Code::PermissionDenied, "only a person makes an orchestrator"));
         }
         let runtime = cx.core().runtime(&self.runtime_id)?;
-        check_abilities(runtime.info(), self.role, self.model.as_deref())?;
+        check_abilities(runtime.info(), (self.role, interaction), self.model.as_deref())?;
         let id = cx.core().store().write(move |tx| {
             // It may have been removed meanwhile.
             let project = tx.project(&self.project_id)?;
@@ -112,7 +125,7 @@ impl Command for CreateAgent {
                 runtime_id: self.runtime_id,
                 model: self.model,
                 role: self.role,
-                interaction: Interaction::Structured,
+                interaction,
                 instructions: self.instructions,
                 skills: self.skills,
                 state: AgentState::Created,

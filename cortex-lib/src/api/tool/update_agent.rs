@@ -80,7 +80,8 @@ impl Command for UpdateAgent {
                 if self.runtime_id.is_some() || self.model.is_some() {
                     let after = self.applied_to(before.clone());
                     let runtime = core.runtime(&after.runtime_id)?.info();
-                    check_abilities(runtime, after.role, after.model.as_deref())?;
+                    let as_what = (after.role, after.interaction);
+                    check_abilities(runtime, as_what, after.model.as_deref())?;
                 }
                 if before.state.status().is_live() {
                     let message =

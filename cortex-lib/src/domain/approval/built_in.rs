@@ -19,11 +19,19 @@ pub(super) fn names_data_dir(input: &Value, data_dir: &str, own: &str) -> bool {
                 return false;
             }
             // A way up leads out of the own place again.
+            let own = own.trim_end_matches(['/', '\\']);
             if own.is_empty() || !own.starts_with(data_dir) || text.contains("..") {
                 return true;
             }
-            text.replace(own, "").contains(data_dir)
+            let mut parts = text.split(own);
+            let before = parts.next().is_some_and(|part| part.contains(data_dir));
+            // A longer name is that of a neighbour.
+            before || parts.any(|part| goes_on_a_name(part) || part.contains(data_dir))
         })
+}
+
+fn goes_on_a_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_alphanumeric() || "._-".contains(c))
 }
 
 #[cfg(test)]
@@ -43,11 +51,15 @@ mod tests {
             (json!({ "path": "/home/me/project/a" }), false),
             (json!({ "path": "/home/me/.cortex/worktrees/1/src/a.rs" }), false),
             (json!({ "path": "/home/me/.cortex/worktrees/2/src/a.rs" }), true),
+            (json!({ "path": "/home/me/.cortex/worktrees/12/src/a.rs" }), true),
+            (json!({ "cwd": "/home/me/.cortex/worktrees/1" }), false),
             (json!({ "path": "/home/me/.cortex/worktrees/1/../../cortex.db" }), true),
             (json!({ "command": "cp /home/me/.cortex/worktrees/1/a /home/me/.cortex/b" }), true),
         ];
         for (input, named) in table {
             assert_eq!(names_data_dir(&input, data, own), named, "{input}");
+            let with_slash = format!("{own}/");
+            assert_eq!(names_data_dir(&input, data, &with_slash), named, "{input}");
         }
         assert!(names_data_dir(&json!({ "path": own }), data, "/home/me/project"), "not its own");
     }

@@ -148,6 +148,7 @@ impl Runtime for ScriptedRuntime {
 
     async fn open(&self, spec: SessionSpec) -> Result<Opened> {
         self.world.note(Asked::Open(spec.clone()));
+        spec.require_offered(&self.info)?;
         // From here on something lives; it ends when this is dropped.
         let process = self.world.start(spec.session_id.as_str());
         match (self.openings)(&spec) {

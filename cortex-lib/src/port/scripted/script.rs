@@ -127,17 +127,22 @@ impl Script {
     /// Asks whether a tool may run, waits for the answer, and says `allowed` or the reason of the denial.
     pub fn ask(self, tool: impl Into<String>, input: Value) -> Self {
         let tool = tool.into();
-        let request_id = format!("ask-{}", self.steps.len());
         let summary = format!("use {tool}");
-        self.then(Step::Ask(ToolRequest {
-            request_id,
+        self.request(ToolRequest {
+            request_id: String::new(),
             turn_id: None,
             tool,
             summary,
             input,
             questions: Vec::new(),
             of_cortex: None,
-        }))
+        })
+    }
+
+    /// Asks as `request` says and waits for the answer. The name of the request and its turn are made up.
+    pub fn request(self, request: ToolRequest) -> Self {
+        let request_id = format!("ask-{}", self.steps.len());
+        self.then(Step::Ask(ToolRequest { request_id, ..request }))
     }
 
     /// Writes a file of the folder that the session works in.

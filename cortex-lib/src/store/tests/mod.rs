@@ -4,6 +4,7 @@
     reason = "tests stand outside: threads, files and processes as others have"
 )]
 
+mod approvals;
 mod commit;
 mod files;
 mod inline;

@@ -40,6 +40,10 @@ pub struct Told {
     pub posted: BTreeSet<MessageId>,
     pub acked: BTreeSet<MessageId>,
     pub integrated: BTreeSet<TaskId>,
+    /// Messages to agents so far, delivered or not: each has words of its own.
+    pub sent: u64,
+    /// Those that were delivered.
+    pub delivered: BTreeSet<String>,
     /// Worktrees that lost what proves that they are Cortex's.
     pub disowned: BTreeSet<PathBuf>,
     /// Worktrees that a person took away.

@@ -171,6 +171,8 @@ impl<'a> Sim<'a> {
         let store = Store::open_inline(&self.path(), options, Arc::clone(&faults) as _).unwrap();
 
         let mut builder = Cortex::builder(self.dir.path()).settings(self.settings(life)).env(env);
+        // Nobody listens there: callers of this kind call the core itself.
+        builder = builder.endpoint("http://127.0.0.1:1/mcp");
         let mut host = host(&self.world, self.plan, life);
         let mut runtimes = runtimes(&self.world, self.plan, life);
         if let Some(defect) = self.defect {
@@ -322,7 +324,7 @@ impl<'a> Sim<'a> {
         let told = self.told.borrow();
         self.broken.extend(told.broken.iter().cloned());
         self.broken.extend(promises::disowned_worktrees_stay(&self.world, &told));
-        self.broken.extend(promises::of_world(&self.world, &acts::roots()));
+        self.broken.extend(promises::of_world(&self.world, &acts::roots(), &told.delivered));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let found = runtime.block_on(async {
             let store = self.store();

@@ -65,6 +65,7 @@ pub fn runtimes(world: &ScriptedWorld, plan: &Plan, life: u8) -> Vec<Arc<dyn Run
                 script(quirks, turn, &told)
             });
         let runtime = match *id {
+            "able" => runtime.with(Capability::InteractiveInput).with(Capability::TerminalSession),
             "plain" => runtime.without(Capability::Interrupt).without(Capability::Resume),
             _ => runtime,
         };

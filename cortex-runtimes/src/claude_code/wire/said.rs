@@ -150,7 +150,7 @@ pub(in crate::claude_code) struct TurnResult {
     pub(in crate::claude_code) stop_reason: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
     pub(in crate::claude_code) terminal_reason: Option<String>,
-    /// Of the whole process so far, not of this turn.
+    /// Of the whole conversation so far, not of this turn.
     #[serde(default, deserialize_with = "lenient")]
     pub(in crate::claude_code) total_cost_usd: Option<f64>,
     /// Of this turn.

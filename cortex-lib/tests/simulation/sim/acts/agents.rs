@@ -1,13 +1,16 @@
 //! Agents, their turns, and what they call themselves.
 
-use cortex_lib::api::operator::{PauseAgent, RemoveAgent, RestartAgent, ResumeAgent};
+use cortex_lib::api::operator::{
+    CreateTerminalAgent, PauseAgent, RemoveAgent, RestartAgent, ResumeAgent,
+};
 use cortex_lib::api::tool::{
     CancelTask, CreateAgent, InterruptAgent, ListTasks, SendMessage, StartAgent, StopAgent,
     UpdateAgent,
 };
 use cortex_lib::api::{Caller, SessionCaller, SessionKind};
 use cortex_lib::domain::agent::{AgentStatus as S, Role};
-use cortex_lib::ids::{ProjectId, RuntimeId, SessionId};
+use cortex_lib::ids::{AgentId, ProjectId, RuntimeId, SessionId};
+use futures_util::future::join;
 
 use crate::sim::hand::Hand;
 use crate::sim::world::RUNTIMES;
@@ -87,9 +90,42 @@ pub async fn remove_agent(hand: &Hand) {
     }
 }
 
+/// An agent that a person works with in a terminal.
+pub async fn create_terminal_agent(hand: &Hand) {
+    let Some(project_id) = hand.project().await else { return };
+    let create = CreateTerminalAgent {
+        project_id,
+        name: format!("agent-{}", hand.dice.roll(9)),
+        runtime_id: RuntimeId::new(*hand.dice.pick(&RUNTIMES).unwrap()),
+        model: None,
+        instructions: None,
+    };
+    if let Some(made) = hand.call(create).await {
+        hand.told.borrow_mut().agents.insert(made.agent.agent_id);
+    }
+}
+
 pub async fn send_message(hand: &Hand) {
     if let Some(agent_id) = hand.agent(&[S::Ready]).await {
-        hand.call(SendMessage { agent_id, message: "hello".to_owned() }).await;
+        say(hand, agent_id).await;
+    }
+}
+
+/// Two messages at once: the second goes into the turn of the first, comes too late for it, or is refused.
+pub async fn say_more(hand: &Hand) {
+    if let Some(agent_id) = hand.agent(&[S::Ready]).await {
+        join(say(hand, agent_id.clone()), say(hand, agent_id)).await;
+    }
+}
+
+async fn say(hand: &Hand, agent_id: AgentId) {
+    let message = {
+        let mut told = hand.told.borrow_mut();
+        told.sent += 1;
+        format!("hello {}.", told.sent)
+    };
+    if hand.call(SendMessage { agent_id, message: message.clone() }).await.is_some() {
+        hand.told.borrow_mut().delivered.insert(message);
     }
 }
 

@@ -68,6 +68,8 @@ static ACTS: &[Act] = acts![
     2 agents::resume_agent,
     1 agents::remove_agent,
     5 agents::send_message,
+    2 agents::say_more,
+    1 agents::create_terminal_agent,
     4 agents::interrupt_agent,
     1 agents::call_as_agent,
     14 objectives::create_objective,

@@ -96,7 +96,8 @@ pub async fn add_project(hand: &Hand) {
 pub async fn update_project(hand: &Hand) {
     let Some(project_id) = hand.project().await else { return };
     let verification = Some((!hand.dice.once_in(3)).then(checks));
-    hand.call(UpdateProject { verification, ..UpdateProject::new(project_id) }).await;
+    let trusted = Some(hand.dice.once_in(2));
+    hand.call(UpdateProject { verification, trusted, ..UpdateProject::new(project_id) }).await;
 }
 
 /// Removes what nobody uses; the project with the agents is refused.

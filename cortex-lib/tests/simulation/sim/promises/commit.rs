@@ -78,6 +78,23 @@ const RULES: &[Rule] = &[
             (SELECT 1 FROM turn WHERE turn_id = subject AND ended_at IS NULL)",
     ),
     (
+        Promise::AnswersAreDeclared,
+        "a session that is over has a credential",
+        "SELECT session_id FROM session WHERE ended_at IS NOT NULL AND token_hash IS NOT NULL",
+    ),
+    (
+        Promise::NothingWaitsForEver,
+        "a message is for a session that is over",
+        "SELECT steer_id FROM steer JOIN session USING (session_id)
+            WHERE steer.ended_at IS NULL AND session.ended_at IS NOT NULL",
+    ),
+    (
+        Promise::NothingWaitsForEver,
+        "a message waits for a turn that is over",
+        "SELECT steer_id FROM steer JOIN turn USING (turn_id)
+            WHERE steer.state = '\"late\"' AND turn.ended_at IS NOT NULL",
+    ),
+    (
         Promise::EventsAgreeWithRows,
         "an objective has not ended with its tasks",
         "SELECT objective_id FROM objective AS o WHERE

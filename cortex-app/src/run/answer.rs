@@ -1,0 +1,160 @@
+//! Requests of agents during a run: asked where a person sits, told where nobody does.
+
+use std::collections::BTreeSet;
+
+use cortex_lib::api::operator::{
+    AllowApproval, AlwaysAllowApproval, AnswerApproval, DenyApproval, ListApprovals,
+};
+use cortex_lib::api::view::{ApprovalView, ObjectiveView};
+use cortex_lib::domain::approval::{ApprovalStatus, Rule};
+use cortex_lib::domain::event::EventKind;
+use cortex_lib::error::{Code, Error, Result};
+use cortex_lib::ids::ApprovalId;
+use cortex_lib::store::Event;
+
+use super::ask::{self, Said};
+use super::hints::Hints;
+use super::show::Show;
+use super::words;
+use crate::door::Door;
+
+/// What agents want to use and ask.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    /// Whether a person sits at the terminal.
+    asks: bool,
+    hints: Hints,
+    /// Whether there may be one that was not dealt with.
+    news: bool,
+    /// Asked or told once.
+    done: BTreeSet<ApprovalId>,
+}
+
+impl Requests {
+    /// Asks a person, or only tells how one can answer. Some may wait already when a run is followed again.
+    pub(crate) fn new(asks: bool, hints: &Hints) -> Self {
+        Self { asks, hints: hints.clone(), news: true, done: BTreeSet::new() }
+    }
+
+    /// Something happened in the core.
+    pub(crate) fn hear(&mut self, event: &Event) {
+        self.news |= event.kind == EventKind::ApprovalRequested;
+    }
+
+    /// Deals with what waits in this objective.
+    ///
+    /// # Errors
+    ///
+    /// What the commands fail with, but for a request that does not wait any more.
+    pub(crate) async fn look(
+        &mut self,
+        door: &Door,
+        show: &mut Show,
+        objective: &ObjectiveView,
+    ) -> Result<()> {
+        if !std::mem::take(&mut self.news) {
+            return Ok(());
+        }
+        let waiting = ListApprovals {
+            state: Some(ApprovalStatus::Pending),
+            project_id: Some(objective.project_id.clone()),
+            limit: 500,
+            ..ListApprovals::default()
+        };
+        let mut waiting = door.call(waiting).await?.approvals;
+        // The one that has waited longest first.
+        waiting.reverse();
+        let of_run = |approval: &ApprovalView| {
+            objective.tasks.iter().any(|task| Some(&task.task_id) == approval.task_id.as_ref())
+        };
+        for approval in waiting.into_iter().filter(of_run) {
+            if !self.done.insert(approval.approval_id.clone()) {
+                continue;
+            }
+            if self.asks {
+                show.aside();
+                self.ask(door, show, &approval).await?;
+            } else {
+                show.note(&self.told(&approval));
+            }
+        }
+        Ok(())
+    }
+
+    async fn ask(&self, door: &Door, show: &mut Show, approval: &ApprovalView) -> Result<()> {
+        let approval_id = approval.approval_id.clone();
+        let answered = match ask::decides(approval).await {
+            Said::Allow => door.call(AllowApproval { approval_id }).await.map(drop),
+            Said::Deny => door.call(DenyApproval { approval_id, reason: None }).await.map(drop),
+            Said::Answers(answers) => {
+                door.call(AnswerApproval { approval_id, answers }).await.map(drop)
+            }
+            Said::Always => self.always(door, show, approval).await,
+            Said::Nothing => {
+                show.note(&self.told(approval));
+                Ok(())
+            }
+        };
+        match answered {
+            // Somebody else was first, or it ended meanwhile.
+            Err(error) if error.code() == Code::ApprovalNotPending => {
+                show.note(&format!("Too late: {}.", error.message()));
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Allows it for good and shows the rule. Where no rule can be made it is allowed once.
+    async fn always(&self, door: &Door, show: &mut Show, approval: &ApprovalView) -> Result<()> {
+        let approval_id = approval.approval_id.clone();
+        let always = AlwaysAllowApproval { approval_id: approval_id.clone(), input: None };
+        match door.call(always).await {
+            Ok(made) => {
+                show.note(&format!("New rule of the project: {}.", rule(&made.rule)));
+                Ok(())
+            }
+            Err(error) if is_no_rule(&error) => {
+                show.note(&format!("Allowed this once: {}.", error.message()));
+                door.call(AllowApproval { approval_id }).await.map(drop)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What waits, until when, and how a person answers it.
+    fn told(&self, approval: &ApprovalView) -> String {
+        let id = &approval.approval_id;
+        let until = match approval.due_at {
+            Some(due) => format!("until {due}, then it is denied and its task waits for you"),
+            None => "as long as its turn".to_owned(),
+        };
+        let (agent, tool) = (words::plain(&approval.agent_name), words::plain(&approval.tool));
+        let (what, ways): (_, &[&str]) = if approval.questions.is_empty() {
+            (
+                format!("wants to use {tool}: {}", words::plain(&approval.summary)),
+                &["allow", "always", "deny"],
+            )
+        } else {
+            let questions = approval.questions.iter().map(|one| words::plain(&one.text));
+            (
+                format!("asks: {}", questions.collect::<Vec<_>>().join(" ")),
+                &["show", "answer", "deny"],
+            )
+        };
+        let ways = ways.iter().map(|way| format!("\n  {}", self.hints.answer(way, id)));
+        format!(
+            "{agent} {what}. It waits {until}. Answer it from another terminal:{}",
+            ways.collect::<String>()
+        )
+    }
+}
+
+fn is_no_rule(error: &Error) -> bool {
+    matches!(error.code(), Code::InvalidArguments | Code::RuleLimitReached)
+}
+
+fn rule(rule: &Rule) -> String {
+    let input = rule.input.as_ref().map(|input| format!(" with {input:?}")).unwrap_or_default();
+    words::plain(&format!("{}: allow {}{input}", rule.id, rule.tool))
+}

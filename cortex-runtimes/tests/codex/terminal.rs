@@ -1,0 +1,51 @@
+//! The CLI in a terminal: a person types and sees, leaves and comes back.
+
+use std::time::Duration;
+
+use cortex_lib::error::Code;
+use cortex_lib::ids::TurnId;
+use cortex_lib::port::{Runtime as _, SessionEvent, TerminalSize};
+use cortex_scripted::suite::Case;
+use cortex_scripted::{Answer, Script, When, cases};
+use tokio::time::timeout;
+
+use crate::place::{Place, alive};
+use crate::terminals::{PATIENCE, hides, says, shows, spec};
+
+pub(crate) fn all() -> Vec<Case> {
+    cases![a_person_types_sees_the_reply_leaves_and_comes_back].into()
+}
+
+async fn a_person_types_sees_the_reply_leaves_and_comes_back() {
+    let script = Script::new()
+        .on(When::last_user("where is the heron"), Answer::text("The heron is in the reeds."))
+        .otherwise(Answer::text("Something else."));
+    let place = Place::new(script).await;
+    let mut spec = spec(place.marker(), place.home.project(), &place.home.home());
+    spec.instructions = Some("Speak of birds alone.".to_owned());
+    let opened = timeout(PATIENCE, place.runtime().open(spec)).await.unwrap().unwrap();
+    let terminal = opened.terminal.unwrap();
+    // What the CLI asks first is the person's to answer.
+    shows(&terminal, "Use existing model").await;
+    terminal.write(b"2\r".to_vec()).await.unwrap();
+    hides(&terminal, "Use existing model").await;
+    says(&terminal, "where is the heron").await;
+    shows(&terminal, "The heron is in the reeds.").await;
+    let requests = place.server.requests();
+    let instructed = |text: &str| text.contains("Speak of birds alone.");
+    assert!(requests.iter().any(|request| instructed(&request.body.to_string())), "{requests:?}");
+
+    let size = TerminalSize { rows: 30, columns: 90 };
+    terminal.resize(size).unwrap();
+    let again = terminal.attach();
+    assert_eq!(again.size, size);
+    says(&terminal, "and the owl").await;
+    shows(&terminal, "Something else.").await;
+    let refused = opened.session.interrupt(&TurnId::new("t")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::RuntimeUnsupportedInTerminalMode);
+    timeout(PATIENCE, opened.session.close(Duration::from_secs(10))).await.unwrap();
+    assert_eq!(alive(place.marker()), Vec::<String>::new());
+    let mut events = opened.events;
+    let ended = events.recv().await;
+    assert!(matches!(ended, Some(SessionEvent::Ended { .. })), "{ended:?}");
+}

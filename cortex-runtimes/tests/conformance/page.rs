@@ -1,0 +1,105 @@
+//! The page that tells the results.
+
+use std::fmt::Write as _;
+
+use cortex_lib::domain::capability::Capability;
+use cortex_runtimes::conformance::{self, Report, Verdict};
+
+const INTRODUCTION: &str = "# Runtimes
+
+<!-- Generated: UPDATE=1 cargo test -p cortex-runtimes --test conformance -->
+
+What the drivers of Cortex can do, as the conformance suite has seen it on the real programs, in the versions named here, in front of
+a scripted model. A capability stands here only when a case has shown it: the suite fails when a driver claims one that no case
+shows. How to write a driver, and how to run the suite over it: [writing-a-driver.md](writing-a-driver.md).
+
+`scripted` is the runtime that stands for a driver in tests of the core; `command` runs any program once for each turn. On
+your own logins the same suite runs with `CORTEX_LIVE_TESTS=1 cargo test -p cortex-runtimes --test conformance`; it spends tokens.
+";
+
+/// The page for these reports.
+pub(crate) fn write(reports: &[Report]) -> String {
+    let mut page = INTRODUCTION.to_owned();
+    capabilities(&mut page, reports);
+    for report in reports {
+        runtime(&mut page, report);
+    }
+    cases(&mut page, reports);
+    page
+}
+
+fn head(page: &mut String, first: &str, reports: &[Report]) {
+    let names: Vec<_> = reports.iter().map(|report| format!("`{}`", report.subject)).collect();
+    writeln!(page, "| {first} | {} |", names.join(" | ")).unwrap();
+    writeln!(page, "| --- |{}", " --- |".repeat(reports.len())).unwrap();
+}
+
+fn row(page: &mut String, first: &str, cells: impl Iterator<Item = String>) {
+    writeln!(page, "| {first} | {} |", cells.collect::<Vec<_>>().join(" | ")).unwrap();
+}
+
+fn capabilities(page: &mut String, reports: &[Report]) {
+    page.push_str("\n## Capabilities\n\n");
+    head(page, "", reports);
+    let version = |report: &Report| report.version.clone().unwrap_or_else(|| "–".to_owned());
+    row(page, "version", reports.iter().map(version));
+    row(page, "processes", reports.iter().map(|report| report.processes().to_owned()));
+    for capability in Capability::ALL {
+        let has = |report: &Report| {
+            let has = report.info.capabilities.contains(capability);
+            if has { "yes" } else { "–" }.to_owned()
+        };
+        row(page, &format!("`{capability}`"), reports.iter().map(has));
+    }
+}
+
+fn runtime(page: &mut String, report: &Report) {
+    writeln!(page, "\n## {}\n", report.subject).unwrap();
+    page.push_str("What showed its capabilities:\n\n");
+    for capability in &report.info.capabilities {
+        let cases: Vec<_> = report.shown_by(*capability).map(words).collect();
+        writeln!(page, "- `{capability}`: {}", cases.join(" · ")).unwrap();
+    }
+    let noted: Vec<_> = report
+        .results
+        .iter()
+        .filter_map(|(case, verdict)| match verdict {
+            Verdict::Passed(Some(note)) => Some(format!("- {}: {note}", words(case.name))),
+            _ => None,
+        })
+        .collect();
+    if !noted.is_empty() {
+        writeln!(page, "\nWhat was seen besides:\n\n{}", noted.join("\n")).unwrap();
+    }
+}
+
+fn cases(page: &mut String, reports: &[Report]) {
+    page.push_str(
+        "\n## Cases\n\nyes: it holds. A word instead: it takes this, which is not offered.\n",
+    );
+    let mut area = "";
+    for case in conformance::all() {
+        if case.area != area {
+            area = case.area;
+            writeln!(page, "\n### {area}\n").unwrap();
+            head(page, "", reports);
+        }
+        let cell = |report: &Report| {
+            let (_, verdict) =
+                report.results.iter().find(|(one, _)| one.name == case.name).unwrap();
+            match verdict {
+                Verdict::Passed(_) => "yes".to_owned(),
+                Verdict::NotOffered(what) => what.clone(),
+                Verdict::NotShown(why) | Verdict::Failed(why) => format!("not shown: {why}"),
+            }
+        };
+        row(page, &words(case.name), reports.iter().map(cell));
+    }
+}
+
+/// The name of a case as a sentence.
+fn words(name: &str) -> String {
+    let words =
+        [("_", " "), ("utf8", "UTF-8"), ("cortex", "Cortex"), (" kb ", " KB "), (" mb ", " MB ")];
+    words.iter().fold(name.to_owned(), |name, (from, to)| name.replace(from, to))
+}
