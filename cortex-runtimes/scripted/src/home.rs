@@ -120,11 +120,17 @@ stream_max_retries = 0
             "options": options,
             "models": {"small-talk": model, "other": model},
         });
+        let mut absent = provider.clone();
+        if let Some(options) = absent.get_mut("options").and_then(serde_json::Value::as_object_mut)
+        {
+            options.insert("baseURL".to_owned(), json!("http://127.0.0.1:9/v1"));
+        }
         let config = json!({
-            "enabled_providers": ["scripted"],
+            "enabled_providers": ["scripted", "absent"],
             "model": OPENCODE_MODEL,
             "small_model": OPENCODE_MODEL,
-            "provider": {"scripted": provider},
+            // A second one that nobody answers for.
+            "provider": {"scripted": provider, "absent": absent},
         });
         let file = self.opencode_config();
         if let Some(folder) = file.parent() {

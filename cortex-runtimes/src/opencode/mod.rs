@@ -1,11 +1,12 @@
 //! OpenCode: one server for many sessions, driven over its HTTP routes and its stream of events.
 //!
 //! `http` and `sse` speak with the server, `wire` knows what it says, `map` (with `asks` and `output`) what that means
-//! (pure), `outcome` how turns end. `launch` and `server` run the server, `pool` shares it, `routes` tells sessions apart,
-//! `pump` runs a session. `rules` and `model` decide what an agent may do and which model answers (pure), `open` makes a
+//! (pure), `outcome` how turns end. `launch` and `server` run the server, `pool` shares it, `routes` and `folders` tell
+//! sessions apart, `pump` runs one. `rules` and `model` decide what an agent may do and which model answers (pure), `open` makes a
 //! session of all that, and `probe` looks whether it can.
 
 mod asks;
+mod folders;
 mod http;
 mod ids;
 #[cfg(feature = "terminal")]
@@ -158,6 +159,6 @@ impl Runtime for OpenCode {
             return crate::terminal::open(&program, facts).await;
         }
         let lease = self.server(&spec).await?;
-        open::open(lease, spec, &self.config, &self.env).await
+        open::open(lease, spec, self.config.clone(), Arc::clone(&self.env)).await
     }
 }

@@ -9,6 +9,8 @@ use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::port::{McpAccess, Opened, SessionFacts, SessionSpec};
 use hyper::Method;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
 
 use super::http::{Fault, within};
 use super::model::{Model, Providers};
@@ -36,9 +38,25 @@ const MCP_NAME_CHARS: usize = 8;
 pub(super) async fn open(
     lease: Lease,
     spec: SessionSpec,
-    config: &OpenCodeConfig,
-    env: &Arc<dyn Env>,
+    config: OpenCodeConfig,
+    env: Arc<dyn Env>,
 ) -> Result<Opened> {
+    let (tell, opened) = oneshot::channel();
+    // It runs to its end, also when nobody waits for it any more: then the session is dropped, which closes it.
+    drop(TaskTracker::new().spawn(async move {
+        drop(tell.send(open_whole(lease, spec, &config, env).await));
+    }));
+    let stopped = |_| Error::new(Code::RuntimeStartFailed, "the start of a session was stopped");
+    opened.await.map_err(stopped)?
+}
+
+async fn open_whole(
+    lease: Lease,
+    spec: SessionSpec,
+    config: &OpenCodeConfig,
+    env: Arc<dyn Env>,
+) -> Result<Opened> {
+    lease.folders.enter(&spec.cwd).await;
     match prepare(&lease, &spec, config).await {
         Ok((fixed, ears)) => {
             let facts = SessionFacts {
@@ -48,11 +66,11 @@ pub(super) async fn open(
                 version: Some(lease.version.clone()),
                 model: Some(fixed.model.full()),
             };
-            let (session, events) =
-                session::begin(Parts { lease, ears, env: Arc::clone(env), fixed });
+            let (session, events) = session::begin(Parts { lease, ears, env, fixed });
             Ok(Opened { session: Arc::new(session), events, facts, terminal: None })
         }
         Err(error) => {
+            lease.leave_folder(&spec.cwd).await;
             lease.release().await;
             Err(error)
         }

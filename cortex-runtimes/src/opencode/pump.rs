@@ -515,7 +515,8 @@ impl Pump {
     async fn finish(mut self) {
         let why = self.lease.end();
         self.asking.clear();
-        if why.is_none() {
+        let answers = why.is_none();
+        if answers {
             self.leave().await;
         }
         self.lease.leave(&self.fixed.native);
@@ -524,6 +525,9 @@ impl Pump {
             Some(why) if self.closing.is_none() => why,
             _ => "the session was closed".to_owned(),
         };
+        if answers {
+            self.lease.leave_folder(&self.fixed.cwd).await;
+        }
         self.lease.release().await;
         let ended = SessionEvent::Ended { message: message.clone() };
         self.outbox.push_back(ended);

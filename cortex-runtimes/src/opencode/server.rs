@@ -18,7 +18,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::task::TaskTracker;
 
-use super::http::Api;
+use super::folders::Folders;
+use super::http::{Api, within};
 use super::launch::{self, OWNERS};
 use super::routes::{Ears, Routes};
 use super::sse::{Events, Item};
@@ -44,6 +45,7 @@ pub(super) struct Server {
     pub(super) version: String,
     pub(super) pid: u32,
     routes: Arc<Routes>,
+    pub(super) folders: Folders,
     folder: std::path::PathBuf,
     /// Why it ended, once nothing of it lives.
     gone: watch::Receiver<Option<String>>,
@@ -111,6 +113,7 @@ pub(super) async fn start(wanted: Wanted<'_>) -> Result<Server> {
         version,
         pid: owned.pid(),
         routes: Arc::clone(&routes),
+        folders: Folders::default(),
         folder: folder.path().to_owned(),
         gone,
         _alive: alive,
@@ -165,6 +168,17 @@ impl Server {
         let written = fs_err::write(self.folder.join(OWNERS).join(session), owner);
         written.map_err(|error| start_failed(&error.to_string()))?;
         Ok(self.routes.open(session))
+    }
+
+    /// Lets go of a folder when no other session works in it: of what its configuration started, too.
+    pub(super) async fn leave_folder(&self, folder: &Path) {
+        let end = async {
+            let path = within("/instance/dispose", folder);
+            if let Err(fault) = self.api.post(&path, &json!({}), DISPOSE_WAIT).await {
+                tracing::debug!(%fault, "OpenCode did not let go of a folder");
+            }
+        };
+        self.folders.leave(folder, end).await;
     }
 
     /// Listens no longer to a session.

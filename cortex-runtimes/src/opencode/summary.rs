@@ -11,7 +11,9 @@ const SUMMARY_CHARS_MAX: usize = 300;
 pub(super) fn summary(tool: &str, input: &Value) -> String {
     let field =
         |name: &str| input.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let asked = || input.pointer("/questions/0/question").and_then(Value::as_str);
     let what = match tool {
+        "question" => asked(),
         "bash" => field("command"),
         "read" | "write" | "edit" => field("filePath").or_else(|| field("filepath")),
         "glob" | "grep" => field("pattern"),

@@ -16,6 +16,7 @@ pub(crate) fn all() -> Vec<Case> {
         a_long_wait_for_a_limit_is_the_cores_to_plan,
         a_trouble_that_passes_is_none,
         a_trouble_that_stays_ends_the_turn_as_what_it_is,
+        a_model_that_cannot_be_reached_is_no_refusal,
         an_answer_that_is_cut_off_is_none,
         an_interrupt_ends_a_wait_for_the_next_try,
         a_silent_model_is_given_up,
@@ -110,6 +111,14 @@ async fn an_answer_that_is_cut_off_is_none() {
     }
     let (end, _) = live.turn("failures: hello").await;
     assert_eq!(end.outcome, succeeded("hello"));
+    live.close().await;
+}
+
+async fn a_model_that_cannot_be_reached_is_no_refusal() {
+    let opened = shared().open_with(|spec| spec.model = Some("absent/other".to_owned()));
+    let mut live = opened.await.unwrap();
+    let failure = failed(&mut live, "failures: hello").await;
+    assert_eq!(failure.cause, Cause::Transient, "{failure:?}");
     live.close().await;
 }
 

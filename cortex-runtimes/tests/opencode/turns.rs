@@ -21,6 +21,7 @@ pub(crate) fn all() -> Vec<Case> {
         a_closed_session_can_be_resumed,
         a_session_that_nobody_knows_cannot_be_resumed,
         a_model_can_be_chosen_and_must_be_there,
+        a_folder_that_was_left_can_be_entered_again,
     ]
     .into()
 }
@@ -194,6 +195,18 @@ async fn a_session_that_nobody_knows_cannot_be_resumed() {
     });
     let error = resumed.await.unwrap_err();
     assert_eq!(error.detail("resume_unknown"), Some(&json!(true)), "{error}");
+}
+
+/// Platform: a path with spaces and other letters.
+async fn a_folder_that_was_left_can_be_entered_again() {
+    let folder = shared().home.home().join("a folder ä & more");
+    fs_err::create_dir(&folder).unwrap();
+    for _ in 0..2 {
+        let mut live = shared().open_with(|spec| spec.cwd.clone_from(&folder)).await.unwrap();
+        let (end, _) = live.turn("turns: hello").await;
+        assert_eq!(end.outcome, succeeded("hello"));
+        live.close().await;
+    }
 }
 
 async fn a_model_can_be_chosen_and_must_be_there() {

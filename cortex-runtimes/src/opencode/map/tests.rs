@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use cortex_lib::ids::AttemptId;
 use cortex_lib::port::{ToolAnswer, TurnOutcome};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::*;
 use crate::opencode::wire::{self, Whole};
