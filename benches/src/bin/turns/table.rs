@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::Asked;
 use crate::bare::{BareClaude, BareCodex, OfCore, Seat, Took};
 use crate::cli::{Cli, USE_A_TOOL};
 use crate::cortex::{ByDriver, Core};
 use crate::opencode::BareOpenCode;
 use crate::peer::Peer;
 use crate::place::Place;
+use crate::run::Asked;
 use crate::seen::Seen;
 
 /// What a turn may cost more through Cortex.

@@ -1,5 +1,4 @@
-//! `cortex demo` as a person runs it: the real program on the real CLIs, without a network.
-#![expect(clippy::unwrap_used, reason = "a test may stop")]
+//! What a person sees of the demo, and what is left of it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
@@ -8,7 +7,7 @@ use cortex_scripted::{Api, Script, ScriptedServer, cases, cli, offline, suite};
 use serde_json::Value;
 use tempfile::TempDir;
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     let found = [cli::claude_code(), cli::codex(), cli::opencode()].map(cli::require);
     if found.iter().any(Option::is_none) {
         return ExitCode::SUCCESS;
