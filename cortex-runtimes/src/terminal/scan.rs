@@ -229,8 +229,8 @@ mod tests {
         let mut scanner = Scanner::default();
         let mut all = Vec::new();
         scanner.push(b"\x1b]0;", |_| {});
-        for _ in 0..100 {
-            scanner.push(&[b'x'; 100_000], |_| all.push(0));
+        for _ in 0..1_000 {
+            scanner.push(&[b'x'; 10_000], |_| all.push(0));
         }
         assert!(scanner.open.len() <= STRING_BYTES_MAX && all.is_empty());
         scanner.push(b"\x07after", |piece| {
