@@ -1,10 +1,15 @@
 //! The orchestrator: a session that has the tools of Cortex and nothing else, or does not start.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use cortex_lib::Cortex;
+use cortex_lib::api::operator::AddProject;
+use cortex_lib::api::tool::{CreateAgent, SendMessage, StartAgent};
 use cortex_lib::domain::agent::Role;
 use cortex_lib::error::{Error, Result};
+use cortex_lib::mcp;
 use cortex_lib::port::McpAccess;
 use cortex_lib::secret::Secret;
 use cortex_scripted::suite::Case;
@@ -18,6 +23,7 @@ use crate::planner::attempts;
 pub(crate) fn all() -> Vec<Case> {
     cases![
         an_orchestrator_has_the_tools_of_cortex_and_no_others,
+        an_orchestrator_of_a_real_core_lists_and_calls_its_tools,
         an_orchestrator_without_an_endpoint_has_no_tools,
         a_session_whose_endpoint_is_not_there_does_not_start,
     ]
@@ -98,6 +104,47 @@ async fn an_orchestrator_has_the_tools_of_cortex_and_no_others() {
     let credentials: Vec<_> = calls.iter().map(|call| call.credential.as_deref()).collect();
     assert_eq!(credentials, [Some("Bearer cortex_session_1")]);
     live.close().await;
+}
+
+/// A core, its endpoint, and an agent that coordinates.
+async fn an_orchestrator_of_a_real_core_lists_and_calls_its_tools() {
+    let place = Place::new(
+        Script::new()
+            .on(When::tool_result("worker-ada"), Answer::text("I know her"))
+            .otherwise(Answer::tool("mcp__cortex__list_agents", json!({}))),
+    )
+    .await;
+    let data = tempfile::tempdir().unwrap();
+    let socket = mcp::bind(0).await.unwrap();
+    let builder = Cortex::builder(data.path()).endpoint(socket.url());
+    let cortex = builder.runtime(Arc::new(place.runtime())).open().await.unwrap();
+    let server = socket.serve(&cortex, &Secret::new("cortex_user_0"));
+    let user = cortex.as_user();
+    let add = AddProject { name: "p".into(), root: place.home.project(), verification: None };
+    let project_id = user.call(add).await.unwrap().project.project_id;
+    let create = |name: &str, role| CreateAgent {
+        role,
+        ..CreateAgent::new(&project_id, name, "claude-code")
+    };
+    user.call(create("worker-ada", Role::Worker)).await.unwrap();
+    let created = user.call(create("chief", Role::Orchestrator)).await.unwrap();
+    let agent_id = created.agent.agent_id;
+    user.call(StartAgent { agent_id: agent_id.clone() }).await.unwrap();
+    user.call(SendMessage { agent_id, message: "coordinate".into() }).await.unwrap();
+    let told = |all: &[cortex_scripted::Request]| {
+        all.iter().find(|one| !one.tool_results.is_empty()).cloned()
+    };
+    let request = place.server.wait_for(told).await.unwrap();
+    let result = request.tool_results.first().unwrap();
+    assert!(!result.is_error && result.text.contains("worker-ada"), "{result:?}");
+    let tools = request.tools.iter().filter(|name| *name != "DeferredToolPlaceholder");
+    let tools: Vec<_> = tools.map(String::as_str).collect();
+    assert!(tools.iter().all(|tool| tool.starts_with("mcp__cortex__")), "{tools:?}");
+    for name in ["create_agent", "list_tasks", "start_agent"] {
+        assert!(tools.contains(&format!("mcp__cortex__{name}").as_str()), "{name}: {tools:?}");
+    }
+    cortex.shutdown().await.unwrap();
+    server.stop().await;
 }
 
 async fn an_orchestrator_without_an_endpoint_has_no_tools() {
