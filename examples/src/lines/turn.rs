@@ -35,13 +35,10 @@ impl Run {
     ) -> TurnOutcome {
         // The marker is how the core finds what an earlier life of it left behind.
         let program = Program::new([program], &self.spec.cwd, self.spec.session_id.as_str());
-        let owned = tokio::select! {
-            biased;
-            () = stop.cancelled() => return TurnOutcome::Interrupted,
-            owned = program.spawn() => match owned {
-                Ok(owned) => owned,
-                Err(error) => return not_started(&error),
-            },
+        // A stop does not give the start up half way: it could not say when what was begun has ended.
+        let owned = match program.spawn().await {
+            Ok(owned) => owned,
+            Err(error) => return not_started(&error),
         };
         let mut asked = None;
         let outcome = tokio::select! {
