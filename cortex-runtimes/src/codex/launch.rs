@@ -135,9 +135,17 @@ pub(super) fn protocol(method: &str, what: &str) -> Error {
     Error::new(Code::RuntimeProtocol, message)
 }
 
-/// A folder for what a process reads. Other users have no business in it.
+/// A folder for what a process reads, and works in. Nobody else may put anything there. One is left behind when this
+/// process is killed, in the system's folder for temporary files.
 fn folder() -> Result<TempDir> {
-    tempfile::Builder::new().prefix("cortex-codex-").tempdir().map_err(|error| unwritten(&error))
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("cortex-codex-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        builder.permissions(std::fs::Permissions::from_mode(0o700));
+    }
+    builder.tempdir().map_err(|error| unwritten(&error))
 }
 
 fn unwritten(error: &std::io::Error) -> Error {
