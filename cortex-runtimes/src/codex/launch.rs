@@ -17,15 +17,18 @@ use super::server::Server;
 /// The name of the MCP server with the tools of Cortex.
 pub(super) const MCP_SERVER: &str = "cortex";
 
-/// The variables of this family that belong to the person's login and machine. All others of the family are those of a
-/// Codex session around this process.
-const KEPT: [&str; 6] = [
-    "CODEX_HOME",
-    "CODEX_SQLITE_HOME",
-    "CODEX_API_KEY",
-    "CODEX_ACCESS_TOKEN",
-    "CODEX_CA_CERTIFICATE",
-    "CODEX_RS_SSE_FIXTURE",
+/// What a Codex session around this process sets for its tools. The rest of the family is the person's: where things are,
+/// how to log in, and keys of providers that they named so.
+const FOREIGN: [&str; 9] = [
+    "CODEX_APPLY_PATCH_PRESERVE_LINE_ENDINGS",
+    "CODEX_CI",
+    "CODEX_INTERNAL_ORIGINATOR_OVERRIDE",
+    "CODEX_MANAGED_BY_NPM",
+    "CODEX_SANDBOX",
+    "CODEX_SANDBOX_NETWORK_DISABLED",
+    "CODEX_SESSION_ID",
+    "CODEX_THREAD_ID",
+    "CODEX_TOOL_CALL_ID",
 ];
 
 /// Features of the CLI that are switched off for all of its threads.
@@ -132,9 +135,17 @@ pub(super) fn protocol(method: &str, what: &str) -> Error {
     Error::new(Code::RuntimeProtocol, message)
 }
 
-/// A folder for what a process reads. Other users have no business in it.
+/// A folder for what a process reads, and works in. Nobody else may put anything there. One is left behind when this
+/// process is killed, in the system's folder for temporary files.
 fn folder() -> Result<TempDir> {
-    tempfile::Builder::new().prefix("cortex-codex-").tempdir().map_err(|error| unwritten(&error))
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("cortex-codex-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        builder.permissions(std::fs::Permissions::from_mode(0o700));
+    }
+    builder.tempdir().map_err(|error| unwritten(&error))
 }
 
 fn unwritten(error: &std::io::Error) -> Error {
@@ -236,8 +247,7 @@ fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
 }
 
 fn is_foreign(name: &OsStr) -> bool {
-    let Some(name) = name.to_str() else { return false };
-    name.starts_with("CODEX_") && !KEPT.contains(&name)
+    FOREIGN.iter().any(|foreign| name == *foreign)
 }
 
 /// Runs the program to its end and returns its standard output. Whatever happens, nothing of it lives afterwards.
@@ -314,7 +324,7 @@ mod tests {
         for name in ["CODEX_THREAD_ID", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_CI"] {
             assert!(is_foreign(OsStr::new(name)), "{name}");
         }
-        for name in ["CODEX_HOME", "CODEX_API_KEY", "OPENAI_API_KEY", "PATH"] {
+        for name in ["CODEX_HOME", "CODEX_API_KEY", "CODEX_OF_A_PROVIDER_KEY", "PATH"] {
             assert!(!is_foreign(OsStr::new(name)), "{name}");
         }
     }

@@ -18,6 +18,7 @@ mod pump;
 mod reset;
 mod server;
 mod session;
+mod state;
 mod stream;
 mod summary;
 mod thread;
@@ -80,7 +81,7 @@ pub enum Sandbox {
 /// The runtime `codex`.
 ///
 /// Sessions load the person's login, models and preferences. Hooks, rules and MCP servers of a repository count only when
-/// it is trusted, and those of the person do not; every command and every change of a file asks first. An agent's
+/// it is trusted, and servers and programs of the person do not; every command and every change of a file asks first. An agent's
 /// instructions and the tools of Cortex come from the [`SessionSpec`] alone.
 #[derive(Debug)]
 pub struct Codex {

@@ -22,6 +22,7 @@ use super::map::{Conversation, Step};
 use super::pool::Lease;
 use super::server::Told;
 use super::session::Command;
+use super::state::{Closing, Finishing, Happened, Sending, Waiter};
 use super::wire::{Answer, text};
 use super::{CodexConfig, thread};
 
@@ -71,58 +72,6 @@ pub(super) struct Pump {
     closing: Option<Closing>,
     /// Why it ended, once nothing lives.
     ending: watch::Sender<Option<String>>,
-}
-
-/// What the loop wakes up for.
-enum Happened {
-    /// A command came; `None`: the session was dropped.
-    Commanded(Option<Command>),
-    /// Something is due.
-    Due,
-    /// The core takes another event.
-    Room,
-    /// The process said something; `None`: it never will again.
-    Told(Option<Told>),
-}
-
-/// What the answer to a request is for.
-enum Waiter {
-    Start,
-    Interrupt,
-    Steer(oneshot::Sender<Result<Steered>>),
-    Clean,
-    /// What comes of it is seen otherwise.
-    Nobody,
-}
-
-/// A turn that the CLI has not taken yet.
-struct Sending {
-    reply: oneshot::Sender<Result<()>>,
-    until: Instant,
-}
-
-/// A turn that is over for the CLI.
-struct Finishing {
-    end: TurnEnd,
-    leaves_nothing: bool,
-    /// What it left in the background is still being ended.
-    cleans: bool,
-    until: Instant,
-}
-
-/// An orderly end.
-struct Closing {
-    started: Instant,
-    grace: Duration,
-    /// The turn was interrupted and is over, or had its time; the thread is being left.
-    leaves: bool,
-}
-
-impl Closing {
-    /// When the stage has had its time, in percent of the grace. The rest is for the process.
-    fn until(&self) -> Instant {
-        self.started + self.grace * if self.leaves { 60 } else { 40 } / 100
-    }
 }
 
 impl Pump {

@@ -156,7 +156,8 @@ fn settings(spec: &SessionSpec, servers: &[String]) -> Map<String, Value> {
     for feature in OFF {
         set(format!("features.{feature}"), false.into());
     }
-    // Hooks run without a question.
+    // Hooks run without a question. There is one switch for those of the repository and of the person, so a person who
+    // trusts the repository has their own back, too.
     if !spec.trusted {
         set("features.hooks".to_owned(), false.into());
     }

@@ -11,6 +11,7 @@
 mod confined;
 #[cfg(target_os = "linux")]
 #[path = "../claude_code/endpoint.rs"]
+#[expect(dead_code, reason = "shared with the tests of another driver, which need more of it")]
 mod endpoint;
 #[cfg(target_os = "linux")]
 mod place;

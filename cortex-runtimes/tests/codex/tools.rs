@@ -138,6 +138,8 @@ async fn the_newest_models_ask_through_their_script_as_well() {
         assert_eq!(agents, None, "{:?}", request.tools);
     }
     live.close().await;
+    // The CLI has a program of its own that runs the scripts.
+    assert_eq!(place.processes(), Vec::<String>::new());
 }
 
 async fn what_is_allowed_stays_in_the_sandbox_unless_it_is_let_out() {
