@@ -9,6 +9,7 @@ use super::dice::Dice;
 use super::hand::Hand;
 
 mod agents;
+mod approvals;
 mod bus;
 mod files;
 mod flow;
@@ -58,7 +59,7 @@ static ACTS: &[Act] = acts![
     1 projects::poll_events,
     1 projects::add_project,
     1 projects::update_project,
-    1 projects::remove_project,
+    2 projects::remove_project,
     3 agents::create_agent,
     2 agents::update_agent,
     6 agents::start_agent,
@@ -70,6 +71,9 @@ static ACTS: &[Act] = acts![
     5 agents::send_message,
     4 agents::interrupt_agent,
     1 agents::call_as_agent,
+    7 approvals::answer_approvals,
+    4 approvals::keep_rules,
+    1 approvals::try_rules,
     14 objectives::create_objective,
     3 tasks::cancel_task,
     5 tasks::approve_task,
