@@ -27,8 +27,10 @@ Progress goes to the standard error, what the tasks returned to the standard out
 output has one JSON object in each line: run.started, every event of the core as it is, output (what agents
 print), run.note, and at the end run.ended with status, exit_code, next, error and the objective.
 
-Coding CLIs ask before they write files or run programs. Cortex answers by approvals.rules in config.json, then by
---allow, and denies the rest. --verbose tells each answer and the rule that gave it.
+Coding CLIs ask before they write files or run programs. Cortex answers by the rules of the project, by approvals.rules in
+config.json, then by --allow. It asks you about the rest: in a terminal right there; else it says what waits and how
+cortex approvals answers it from elsewhere. What nobody answers in time is denied and its task waits (exit code 3). With
+--verbose each answer is told with the rule that gave it.
 
 A core that serves the data directory already (cortex serve) runs the objective; else one is opened for it.";
 

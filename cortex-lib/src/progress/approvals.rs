@@ -1,11 +1,9 @@
 //! Tool requests: what a decision, the lack of one, or the end of a turn means for the request and its attempt.
 
-use serde_json::Value;
-
 use super::{AttemptReport, SessionEnd};
 use crate::domain::approval::{
     Answers, ApprovalInput, ApprovalState, ApprovalStatus, Asked, Decide, DecidedBy, Decision,
-    Delivery, NoRule, Rule, RuleList, always_rule, bounded, problems_of_answers,
+    Delivery, NoRule, Rule, RuleList, always_rule, bounded, problems_of_answers, rule_for_tool,
 };
 use crate::domain::attempt::{AttemptInput, EndReason};
 use crate::domain::text::reason;
@@ -20,6 +18,7 @@ use crate::store::{Agent, Approval, Attempt, ReadTx, Timer, Verdict, WriteTx};
 
 /// A turn that may use tools.
 struct Acting {
+    session_id: SessionId,
     turn_id: TurnId,
     /// The attempt that it runs, unless a person sent it directly.
     attempt: Option<Attempt>,
@@ -47,11 +46,12 @@ impl ReadTx<'_> {
             .into_iter()
             .find(|attempt| attempt.state.may_act() && asks(&attempt.session_id, &attempt.turn_id));
         if let Some(attempt) = attempt {
-            return Ok(Some(Acting { turn_id: attempt.turn_id.clone(), attempt: Some(attempt) }));
+            let (session_id, turn_id) = (session.clone(), attempt.turn_id.clone());
+            return Ok(Some(Acting { session_id, turn_id, attempt: Some(attempt) }));
         }
         let mut direct = self.live_direct_turns()?.into_iter();
         let turn = direct.find(|turn| turn.state.may_act() && asks(&turn.session_id, &turn.id));
-        Ok(turn.map(|turn| Acting { turn_id: turn.id, attempt: None }))
+        Ok(turn.map(|turn| Acting { session_id: turn.session_id, turn_id: turn.id, attempt: None }))
     }
 }
 
@@ -95,8 +95,10 @@ impl WriteTx<'_> {
         if decision.decide == Decide::Ask && waiting >= APPROVALS_PENDING_MAX {
             decision = too_many();
         }
-        let approval = self.approval_of(session, request, (&agent, acting), decision, settings);
-        let approval = Approval { cwd, ..approval };
+        let limit = settings.approval_limit().filter(|_| decision.decide == Decide::Ask);
+        let due_at = limit.map(|limit| self.steady().after(limit));
+        let approval = self.approval_of(request, &agent, acting, decision);
+        let approval = Approval { cwd, due_at, ..approval };
         self.insert_approval(&approval)?;
         if approval.state == ApprovalState::Pending {
             if let Some(due) = approval.due_at {
@@ -111,11 +113,10 @@ impl WriteTx<'_> {
 
     fn approval_of(
         &self,
-        session: &SessionId,
         request: &ToolRequest,
-        (agent, acting): (&Agent, Acting),
+        agent: &Agent,
+        acting: Acting,
         decision: Decision,
-        settings: &Settings,
     ) -> Approval {
         let mut input = request.input.clone();
         redact_json(&mut input);
@@ -126,14 +127,13 @@ impl WriteTx<'_> {
             Decide::Ask => ApprovalState::Pending,
         };
         let waits = state == ApprovalState::Pending;
-        let limit = settings.approval_limit().filter(|_| waits);
         let (attempt_id, task_id) =
             acting.attempt.map(|attempt| (attempt.id, attempt.task_id)).unzip();
         Approval {
             id: ApprovalId::new(self.env().mint()),
             project_id: agent.project_id.clone(),
             agent_id: agent.id.clone(),
-            session_id: session.clone(),
+            session_id: acting.session_id,
             turn_id: acting.turn_id,
             attempt_id,
             task_id,
@@ -151,7 +151,7 @@ impl WriteTx<'_> {
             reason: Some(decision.reason),
             created_at: self.now(),
             decided_at: (!waits).then(|| self.now()),
-            due_at: limit.map(|limit| self.steady().after(limit)),
+            due_at: None,
         }
     }
 
@@ -389,18 +389,21 @@ fn rule_for(approval: &Approval, input: Option<String>) -> Result<Rule> {
     };
     let made = always_rule(&approval.tool, &approval.input, approval.truncated);
     let Some(pattern) = input else {
-        return made.map_err(|NoRule::NotKept| {
+        return made.map_err(|why| {
+            let problem = match why {
+                NoRule::NotKept => "the request has a secret in it or is too long to be kept",
+                NoRule::Rights => {
+                    "the request is for rights, and a rule would grant any others too"
+                }
+            };
             refused(
-                "the request has a secret in it or is too long to be kept, so no rule can be made from it".to_owned(),
+                format!("{problem}, so no rule is made from it"),
                 "Give the pattern of the rule as `input`, or allow the request alone.",
             )
         });
     };
-    let is_kept = made.is_ok();
-    // Without arguments it is the rule for the tool as such.
-    let rule = always_rule(&approval.tool, &Value::Null, false)
-        .map_err(|_| Error::new(Code::Defect, "a rule for a tool alone can be made"))?;
-    let rule = Rule { input: Some(pattern), ..rule };
+    let is_kept = !matches!(made, Err(NoRule::NotKept));
+    let rule = Rule { input: Some(pattern), ..rule_for_tool(&approval.tool) };
     if let Some(problem) = rule.problem() {
         return Err(refused(problem, "Write a pattern: `*` stands for any text."));
     }

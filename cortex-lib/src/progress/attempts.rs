@@ -134,22 +134,15 @@ impl WriteTx<'_> {
             .attempt(id)?
             .ok_or_else(|| Error::new(Code::AttemptStale, format!("there is no attempt {id}")))?;
         let task = self.task(&before.task_id)?;
-        let held_agent = before.state.holds_agent();
-        let took_messages = takes_messages(before.state);
-        let could_act = before.state.may_act();
+        let was = before.state;
         let (attempt, changed) = self.step_attempt(before, &task.project_id, input, |attempt| {
             note(attempt, input, report);
         })?;
         if !changed {
             return Ok(attempt);
         }
-        if took_messages && !takes_messages(attempt.state) {
-            self.expire_messages_to_attempt(&attempt)?;
-        }
-        if could_act && !attempt.state.may_act() {
-            self.end_approvals_of_turn(&attempt.turn_id)?;
-        }
-        if held_agent && !attempt.state.holds_agent() {
+        self.close_to_others(was, &attempt)?;
+        if was.holds_agent() && !attempt.state.holds_agent() {
             self.tell_attempt_turn_over(&attempt, input, report)?;
             self.add_agent_usage(&attempt.agent_id, report.usage)?;
             let release = AgentInput::Release(attempt.id.clone());
@@ -205,6 +198,17 @@ impl WriteTx<'_> {
             AttemptState::Over(outcome) => self.attempt_over(&attempt, outcome, settings)?,
         }
         Ok(attempt)
+    }
+
+    /// What waits for an attempt, or for a person because of it, ends when it takes it no more.
+    fn close_to_others(&mut self, was: AttemptState, attempt: &Attempt) -> Result<()> {
+        if takes_messages(was) && !takes_messages(attempt.state) {
+            self.expire_messages_to_attempt(attempt)?;
+        }
+        if was.may_act() && !attempt.state.may_act() {
+            self.end_approvals_of_turn(&attempt.turn_id)?;
+        }
+        Ok(())
     }
 
     fn attempt_over(

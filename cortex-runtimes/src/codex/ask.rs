@@ -124,6 +124,11 @@ fn shell(params: &Value) -> About {
         return About::new(SHELL, &format!("(reach {host})"));
     }
     let command = command(&text(params, "/command").unwrap_or_default());
+    // Rules are written for what runs, not for the shell that the CLI wraps around it.
+    let mut fields = input(params);
+    if let Some(shown) = fields.get_mut("command") {
+        *shown = Value::String(command.clone());
+    }
     // A command that is to leave the sandbox comes with the agent's reason, and is not marked otherwise.
     let what = match text(params, "/reason").filter(|reason| !reason.trim().is_empty()) {
         Some(reason) => {
@@ -131,7 +136,7 @@ fn shell(params: &Value) -> About {
         }
         None => command,
     };
-    About::new(SHELL, &what)
+    About { input: Some(fields), ..About::new(SHELL, &what) }
 }
 
 /// The request names only its item, which was told before.
@@ -223,6 +228,7 @@ mod tests {
         assert_eq!((request.tool.as_str(), request.request_id.as_str()), ("shell", "4"));
         assert_eq!(request.summary, "shell: rm x (may leave the sandbox: need it)");
         assert_eq!(request.input.get("threadId"), None);
+        assert_eq!(request.input.get("command"), Some(&json!("rm x")));
         assert_eq!(
             asked.answer(&ToolAnswer::Allow),
             "{\"id\":4,\"result\":{\"decision\":\"accept\"}}\n"

@@ -8,7 +8,7 @@ use crate::api::{Access, Command, Effect, Granted};
 use crate::error::{Code, Result};
 use crate::ids::ApprovalId;
 
-/// Allow a tool request that waits, this once. It is decided by whoever is first; later answers are refused. A request with questions is answered with answer_approval instead.
+/// Allow a tool request that waits, this once. It is decided by whoever is first; later answers are refused. A request with questions is answered with `answer_approval` instead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AllowApproval {

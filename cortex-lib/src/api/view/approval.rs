@@ -42,7 +42,7 @@ pub struct ApprovalView {
     pub input_truncated: bool,
     /// The folder that the agent works in.
     pub cwd: PathBuf,
-    /// What the agent asks its user; empty for a tool. Answered with answer_approval.
+    /// What the agent asks its user; empty for a tool. Answered with `answer_approval`.
     pub questions: Vec<Question>,
     /// What was answered, by the id of the question.
     pub answers: Option<Answers>,

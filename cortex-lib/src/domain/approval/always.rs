@@ -10,7 +10,15 @@ use crate::secret::REDACTED;
 pub enum NoRule {
     /// Its command, path or address is not kept as it came: it has a secret in it, or is very long.
     NotKept,
+    /// It asks for rights beyond one use. A rule for the tool as such would grant whatever is asked for next.
+    Rights,
 }
+
+/// What the CLIs call a request for rights: to leave the folder or the sandbox, to be granted more, an MCP server that
+/// wants something.
+const RIGHTS: &[&str] = &["request_permissions", "external_directory", "elicitation"];
+/// Fields that ask for rights beside the use.
+const MORE_RIGHTS: &[&str] = &["grantRoot", "permissions", "additionalPermissions"];
 
 /// The rule that allows what a request of `tool` with the kept `input` is for, and as little more as makes sense: a
 /// command exactly as it is, because what follows its beginning may be another command; an address with all of its
@@ -18,34 +26,48 @@ pub enum NoRule {
 ///
 /// # Errors
 ///
-/// [`NoRule`] when the pattern would not match the request again. The rule for the whole tool instead would allow
-/// far more than the person saw.
+/// [`NoRule`] when the pattern would not match the request again, or it asks for rights. The rule for the whole tool
+/// instead would allow far more than the person saw.
 pub fn always_rule(tool: &str, input: &Value, truncated: bool) -> Result<Rule, NoRule> {
+    let asks_more = MORE_RIGHTS.iter().any(|name| input.get(*name).is_some());
+    if RIGHTS.contains(&tool) || asks_more {
+        return Err(NoRule::Rights);
+    }
     let command = ["command", "cmd"].iter().find_map(|name| input.get(*name)).and_then(as_command);
     let address = ["url", "uri"].iter().find_map(|name| input.get(*name)?.as_str());
     let pattern = match (command, address) {
-        (Some(command), _) => Some(globset::escape(&command)),
-        (None, Some(address)) => {
-            host_of(address).map(|host| format!("{}/*", globset::escape(host)))
-        }
+        (Some(command), _) => Some(exactly(&command)),
+        (None, Some(address)) => host_of(address).map(|host| format!("{}/*", exactly(host))),
         (None, None) => None,
     };
     let is_kept = |pattern: &String| {
-        !pattern.contains(&globset::escape(REDACTED))
-            && !(truncated && pattern.contains("left out"))
+        !(pattern.contains(&exactly(REDACTED)) || truncated && pattern.contains("left out"))
     };
     // What was cut as a whole is no object any more: what it did is not known.
     if pattern.as_ref().is_some_and(|pattern| !is_kept(pattern)) || truncated && !input.is_object()
     {
         return Err(NoRule::NotKept);
     }
-    Ok(Rule {
-        id: name_of(tool),
-        tool: globset::escape(tool),
-        input: pattern,
+    Ok(Rule { input: pattern, ..rule_for_tool(tool) })
+}
+
+/// The rule that allows a tool as such. Its id is readable and not yet unique in its project.
+pub fn rule_for_tool(tool: &str) -> Rule {
+    let word =
+        |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.') { c } else { '-' };
+    Rule {
+        id: format!("always-{}", tool.chars().map(word).take(40).collect::<String>()),
+        tool: exactly(tool),
+        input: None,
         agent: None,
         decide: Decide::Allow,
-    })
+    }
+}
+
+/// The pattern that matches this text alone.
+fn exactly(text: &str) -> String {
+    // A backslash would take the meaning of what follows it; `escape` leaves it.
+    globset::escape(text).replace('\\', "[\\]")
 }
 
 fn as_command(field: &Value) -> Option<String> {
@@ -64,16 +86,6 @@ fn host_of(address: &str) -> Option<&str> {
     let (scheme, rest) = address.split_once("://")?;
     let host = rest.split(['/', '?', '#']).next().filter(|host| !host.is_empty())?;
     address.get(..scheme.len().saturating_add(3).saturating_add(host.len()))
-}
-
-/// A readable id. The store makes it unique in its project.
-fn name_of(tool: &str) -> String {
-    let word: String = tool
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.') { c } else { '-' })
-        .take(40)
-        .collect();
-    format!("always-{word}")
 }
 
 #[cfg(test)]
@@ -106,6 +118,11 @@ mod tests {
                 json!({ "command": "cargo test [a] {b} *" }),
                 json!({ "command": "cargo test [a] {b} *; rm x" }),
             ),
+            (
+                "Bash",
+                json!({ "command": "printf 'a\\n' > b\nls" }),
+                json!({ "command": "printf 'an' > b\nls" }),
+            ),
             ("exec", json!({ "command": ["ls", "-l"] }), json!({ "command": ["ls", "-l", "/"] })),
             (
                 "WebFetch",
@@ -131,6 +148,10 @@ mod tests {
         let cut = json!({ "command": "a\n[… 9 bytes left out …]\nb" });
         assert_eq!(always_rule("Bash", &cut, true), Err(NoRule::NotKept));
         assert_eq!(always_rule("Bash", &json!("{\"command\"…"), true), Err(NoRule::NotKept));
+        let rights = json!({ "permissions": { "network": true } });
+        assert_eq!(always_rule("request_permissions", &rights, false), Err(NoRule::Rights));
+        let root = json!({ "changes": {}, "grantRoot": "/" });
+        assert_eq!(always_rule("apply_patch", &root, false), Err(NoRule::Rights));
         let content = json!({ "file_path": "a", "content": "[… 9 bytes left out …]" });
         assert!(always_rule("Write", &content, true).is_ok());
     }

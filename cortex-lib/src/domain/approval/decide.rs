@@ -206,7 +206,7 @@ fn by_rule(listed: &Listed, asked: &Asked<'_>) -> Decision {
     // A rule has no answer to a question.
     let decide = match rule.decide {
         Decide::Allow if asked.has_questions => Decide::Ask,
-        decide => decide,
+        decide @ (Decide::Allow | Decide::Deny | Decide::Ask) => decide,
     };
     let verb = match decide {
         Decide::Allow => "allowed",

@@ -14,7 +14,7 @@ mod rule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::always::{NoRule, always_rule};
+pub use self::always::{NoRule, always_rule, rule_for_tool};
 pub use self::decide::{Asked, DecidedBy, Decision, Listed, Origin, RuleList, Unmatched};
 pub use self::input::{Bounded, bounded};
 pub use self::question::{Answers, Choice, Question, problems_of_answers};

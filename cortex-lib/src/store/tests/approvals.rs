@@ -8,7 +8,7 @@ use crate::ids::{ApprovalId, SessionId, TurnId};
 use crate::limits::APPROVALS_KEPT;
 
 const WHOSE: &str = "
-    INSERT INTO project (project_id, name, root, is_git, created_at) VALUES ('p', 'p', '/p', 0, 0);
+    INSERT INTO project (project_id, name, root, is_git, trusted, created_at) VALUES ('p', 'p', '/p', 0, 0, 0);
     INSERT INTO agent (agent_id, project_id, name, runtime_id, role, interaction, skills, state, status, wanted, usage, idle_since,
                        created_at, updated_at)
         VALUES ('a', 'p', 'a', 'r', 'worker', 'structured', 1, '\"created\"', 'CREATED', 'stopped', '{}', 0, 0, 0);

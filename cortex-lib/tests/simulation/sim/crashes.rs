@@ -37,6 +37,7 @@ fn history() -> Vec<Choice> {
         "create_objective",
         "send_message",
         "interrupt_agent",
+        "answer_approvals",
         "cancel_task",
         "retry_task",
         "approve_task",
@@ -49,6 +50,7 @@ fn history() -> Vec<Choice> {
         "restart_agent",
         "retry_task",
         "remove_agent",
+        "answer_approvals",
     ];
     let steps = acts.iter().zip(1..).map(|(name, nth)| Choice::Step {
         life: 1,
@@ -59,6 +61,7 @@ fn history() -> Vec<Choice> {
     });
     let more = [
         Choice::Setting(1, Setting::CloseTakes(Duration::from_secs(2))),
+        Choice::Setting(1, Setting::AskPeople),
         Choice::Turn(1, 0, Quirk::Ends(Ending::Failed(Cause::Transient))),
         Choice::Turn(1, 1, Quirk::Takes(Duration::from_secs(20))),
         Choice::Turn(1, 2, Quirk::Asks),

@@ -55,6 +55,7 @@ pub enum Lie {
     RemovalsLeaveAll,
     RemovalsTakeAll,
     KeepingStages,
+    AnswersTwice,
 }
 
 /// All planted defects.
@@ -284,6 +285,44 @@ pub const DEFECTS: &[Defect] = &[
         promise: Promise::NothingOfOthersIsTouched,
         how: How::Port(Lie::KeepingStages),
     },
+    Defect {
+        name: "a request waits on when its turn has ended",
+        promise: Promise::NothingWaitsForEver,
+        how: How::Trigger(
+            "BEFORE UPDATE ON approval WHEN NEW.status = 'cancelled'
+                BEGIN SELECT RAISE(IGNORE); END",
+        ),
+    },
+    Defect {
+        name: "an answer is given twice",
+        promise: Promise::NothingRunsTwice,
+        how: How::Port(Lie::AnswersTwice),
+    },
+    Defect {
+        name: "what a person denied is allowed",
+        promise: Promise::NothingIsLost,
+        how: How::Trigger(
+            "AFTER UPDATE ON approval WHEN NEW.status = 'denied' AND NEW.decided_by = 'user'
+                BEGIN UPDATE approval SET status = 'allowed', state = '{\"allowed\":\"owed\"}'
+                WHERE approval_id = NEW.approval_id; END",
+        ),
+    },
+    Defect {
+        name: "the patience with a person is forgotten",
+        promise: Promise::NothingWaitsForEver,
+        how: How::Trigger(
+            "AFTER INSERT ON timer WHEN NEW.kind = 'approval_due' BEGIN
+                DELETE FROM timer WHERE subject = NEW.subject AND kind = NEW.kind; END",
+        ),
+    },
+    Defect {
+        name: "the time of a task stands when its request was answered",
+        promise: Promise::NothingWaitsForEver,
+        how: How::Trigger(
+            "BEFORE UPDATE ON attempt WHEN OLD.time_left IS NOT NULL AND NEW.time_left IS NULL
+                BEGIN SELECT RAISE(IGNORE); END",
+        ),
+    },
 ];
 
 impl Defect {
@@ -444,6 +483,9 @@ impl Session for LyingSession {
     }
 
     async fn answer(&self, request_id: &str, answer: ToolAnswer) -> Result<()> {
+        if self.lie == Lie::AnswersTwice {
+            self.inner.answer(request_id, answer.clone()).await?;
+        }
         self.inner.answer(request_id, answer).await
     }
 

@@ -10,10 +10,11 @@ use cortex_lib::api::tool::{ListAgents, ListProjects, ListTasks};
 use cortex_lib::api::view::{AgentView, TaskView};
 use cortex_lib::api::{Caller, Catalogue, Command, CommandDef, Cx, Effect};
 use cortex_lib::domain::agent::AgentStatus;
+use cortex_lib::domain::approval::ApprovalStatus;
 use cortex_lib::domain::proposal::ProposalStatus;
 use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::error::Code;
-use cortex_lib::ids::{AgentId, MessageId, ObjectiveId, ProjectId, ProposalId, TaskId};
+use cortex_lib::ids::{AgentId, ApprovalId, MessageId, ObjectiveId, ProjectId, ProposalId, TaskId};
 use cortex_lib::port::ScriptedWorld;
 use cortex_lib::store::DecisionKind;
 use futures_util::future::join;
@@ -44,6 +45,7 @@ pub struct Told {
     pub sent: u64,
     /// Those that were delivered.
     pub delivered: BTreeSet<String>,
+    pub answered: BTreeMap<ApprovalId, ApprovalStatus>,
     /// Worktrees that lost what proves that they are Cortex's.
     pub disowned: BTreeSet<PathBuf>,
     /// Worktrees that a person took away.

@@ -76,6 +76,10 @@ pub enum Setting {
     ApproveUnverified,
     /// Agents may use their tools.
     AllowTools,
+    /// People are asked about tools.
+    AskPeople,
+    /// A question waits as long as its turn.
+    WaitForPeople,
     /// As many sessions may live.
     Processes(u32),
     /// As many verifications may run.
@@ -110,6 +114,10 @@ pub enum Quirk {
     OutlivesClose,
     /// It asks whether it may use a tool.
     Asks,
+    /// It asks its user something.
+    AsksUser,
+    /// It asks for two tools side by side, and takes one of them back.
+    AsksTwice,
     /// It takes this long.
     Takes(Duration),
     /// It does not end with an answer.
@@ -281,7 +289,9 @@ fn settings(dice: &Dice, life: u8, choices: &mut Vec<Choice>) {
     set(1, Setting::CloseTakes(dice.seconds(15)));
     set(3, Setting::StopAtOnce);
     set(5, Setting::ApproveUnverified);
-    set(2, Setting::AllowTools);
+    set(3, Setting::AllowTools);
+    set(2, Setting::AskPeople);
+    set(4, Setting::WaitForPeople);
     set(4, Setting::Processes(u32::try_from(1 + dice.roll(5)).unwrap()));
     set(4, Setting::Verifications(1));
 }
@@ -360,7 +370,9 @@ fn turns(dice: &Dice, life: u8, choices: &mut Vec<Choice>) {
         let more = match dice.roll(12) {
             0 => Some(Quirk::AcceptedAfter(dice.seconds(20))),
             1 => Some(Quirk::OutlivesClose),
-            2 | 3 => Some(Quirk::Asks),
+            2..5 => Some(Quirk::Asks),
+            5 => Some(Quirk::AsksUser),
+            6 => Some(Quirk::AsksTwice),
             _ => None,
         };
         let git = match dice.roll(12) {

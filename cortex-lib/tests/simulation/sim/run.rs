@@ -260,6 +260,7 @@ impl<'a> Sim<'a> {
         settings.resources.max_active_processes = 5;
         settings.resources.max_verifications = 2;
         settings.approvals.default = Unmatched::Deny;
+        settings.approvals.timeout_secs = 60;
         for choice in self.plan.choices() {
             let Choice::Setting(of, setting) = choice else { continue };
             if *of != life {
@@ -275,6 +276,10 @@ impl<'a> Sim<'a> {
                     agent: None,
                     decide: Decide::Allow,
                 }),
+                Setting::AskPeople => settings.approvals.default = Unmatched::Ask,
+                // Only a life that ends may wait for a person who never comes.
+                Setting::WaitForPeople if life != LAST => settings.approvals.timeout_secs = 0,
+                Setting::WaitForPeople => {}
                 Setting::Processes(max) => settings.resources.max_active_processes = *max,
                 Setting::Verifications(max) => settings.resources.max_verifications = *max,
                 Setting::CloseTakes(_) | Setting::StopAtOnce => {}
@@ -328,7 +333,11 @@ impl<'a> Sim<'a> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let found = runtime.block_on(async {
             let store = self.store();
-            let found = store.read(|tx| promises::on_disk(&self.path(), tx, &told));
+            let found = store.read(|tx| {
+                let mut found = promises::on_disk(&self.path(), tx, &told)?;
+                found.extend(promises::answers_agree(tx, &self.world)?);
+                Ok(found)
+            });
             store.close().await.unwrap();
             found
         });

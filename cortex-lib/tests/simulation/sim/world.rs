@@ -10,8 +10,8 @@ use cortex_lib::domain::capability::Capability;
 use cortex_lib::error::{Code, Error};
 use cortex_lib::ids::{SessionId, TurnId};
 use cortex_lib::port::{
-    Host, Opening, OutputKind, Runtime, Script, ScriptedHost, ScriptedRuntime, ScriptedWorld,
-    SessionEvent, ToolRequest, Turn, Verdict,
+    Choice as Offer, Host, Opening, OutputKind, Question, Runtime, Script, ScriptedHost,
+    ScriptedRuntime, ScriptedWorld, SessionEvent, ToolRequest, Turn, Verdict,
 };
 use cortex_lib::store::{Fate, Faults};
 use serde_json::json;
@@ -102,6 +102,8 @@ fn script(quirks: &[Quirk], turn: &Turn, world: &ScriptedWorld) -> Script {
             Quirk::AcceptedAfter(time) => script.accepted_after(*time),
             Quirk::OutlivesClose => script.outlives_close(),
             Quirk::Asks => script.ask("Bash", json!({ "command": "ls" })).say("thinking"),
+            Quirk::AsksUser => script.request(question()).say("thinking"),
+            Quirk::AsksTwice => asks_twice(script, turn),
             Quirk::PlansBadly(how) => {
                 answer = answer_of(turn, Some(*how));
                 script
@@ -125,6 +127,42 @@ fn script(quirks: &[Quirk], turn: &Turn, world: &ScriptedWorld) -> Script {
     match ending {
         None => script.answer(answer),
         Some(ending) => end(script, ending, &answer, turn, world),
+    }
+}
+
+/// A question that an agent has.
+fn question() -> ToolRequest {
+    let choice = |label: &str| Offer { label: label.to_owned(), description: None };
+    let question = Question {
+        id: "q".to_owned(),
+        text: "Which?".to_owned(),
+        choices: vec![choice("one"), choice("other")],
+        multiple: false,
+        free_text: false,
+    };
+    ToolRequest { questions: vec![question], ..request("", None, "Ask") }
+}
+
+/// One request that waits for its answer, and one beside it that is withdrawn.
+fn asks_twice(script: Script, turn: &Turn) -> Script {
+    let id = format!("{}-beside", turn.id);
+    let beside = request(&id, Some(&turn.id), "Read");
+    script
+        .emit(SessionEvent::ToolRequest(beside))
+        .ask("Bash", json!({ "command": "ls -l" }))
+        .emit(SessionEvent::ToolRequestWithdrawn { request_id: id })
+        .say("thinking")
+}
+
+fn request(id: &str, turn: Option<&TurnId>, tool: &str) -> ToolRequest {
+    ToolRequest {
+        request_id: id.to_owned(),
+        turn_id: turn.cloned(),
+        tool: tool.to_owned(),
+        summary: format!("use {tool}"),
+        input: json!({}),
+        questions: Vec::new(),
+        of_cortex: None,
     }
 }
 

@@ -9,6 +9,7 @@ use super::dice::Dice;
 use super::hand::Hand;
 
 mod agents;
+mod approvals;
 mod bus;
 mod files;
 mod flow;
@@ -72,6 +73,9 @@ static ACTS: &[Act] = acts![
     1 agents::create_terminal_agent,
     4 agents::interrupt_agent,
     1 agents::call_as_agent,
+    7 approvals::answer_approvals,
+    4 approvals::keep_rules,
+    1 approvals::try_rules,
     14 objectives::create_objective,
     3 tasks::cancel_task,
     5 tasks::approve_task,

@@ -8,6 +8,7 @@ use cortex_lib::port::ScriptedWorld;
 use rusqlite::{Connection, OpenFlags};
 
 use super::files::only_integrations_stage;
+use super::requests::REQUESTS;
 use super::rows::{FLOWS, MESSAGES, PLANS, WORKTREES};
 use super::story::Story;
 use super::{Broken, Promise};
@@ -60,7 +61,7 @@ const RULES: &[Rule] = &[
         Promise::NothingWaitsForEver,
         "an attempt runs without a deadline",
         "SELECT attempt_id FROM attempt AS a WHERE ended_at IS NULL
-            AND state IN ('\"starting\"', '\"running\"') AND NOT EXISTS
+            AND state IN ('\"starting\"', '\"running\"') AND time_left IS NULL AND NOT EXISTS
             (SELECT 1 FROM timer WHERE subject = a.attempt_id AND kind = 'attempt_deadline')",
     ),
     (
@@ -75,7 +76,8 @@ const RULES: &[Rule] = &[
         "a timer is for nothing that lives",
         "SELECT subject FROM timer WHERE kind <> 'messages_due' AND NOT EXISTS
             (SELECT 1 FROM attempt WHERE attempt_id = subject AND ended_at IS NULL) AND NOT EXISTS
-            (SELECT 1 FROM turn WHERE turn_id = subject AND ended_at IS NULL)",
+            (SELECT 1 FROM turn WHERE turn_id = subject AND ended_at IS NULL) AND NOT EXISTS
+            (SELECT 1 FROM approval WHERE approval_id = subject AND status = 'pending')",
     ),
     (
         Promise::AnswersAreDeclared,
@@ -131,7 +133,7 @@ impl Watch {
     pub fn look(&mut self, world: &ScriptedWorld, story: &mut Story) -> Vec<Broken> {
         let mut broken = Vec::new();
         let snapshot = self.conn.unchecked_transaction().unwrap();
-        let rules = [RULES, PLANS, MESSAGES, FLOWS, WORKTREES];
+        let rules = [RULES, PLANS, MESSAGES, FLOWS, WORKTREES, REQUESTS];
         for (promise, what, query) in rules.into_iter().flatten() {
             let found = ids(&snapshot, query);
             broken.extend(found.map(|id| Broken::new(*promise, format!("{what}: {id}"))));

@@ -9,6 +9,7 @@ use cortex_lib::store::{DecisionKind, ReadTx, Task};
 use cortex_lib::{Result, error::Code};
 use rusqlite::{Connection, OpenFlags};
 
+use super::requests::answers_are_kept;
 use super::{Broken, Promise};
 use crate::sim::hand::Told;
 
@@ -17,6 +18,7 @@ pub fn on_disk(path: &Path, tx: &ReadTx<'_>, told: &Told) -> Result<Vec<Broken>>
     let mut broken: Vec<_> = file_is_whole(path).into_iter().collect();
     broken.extend(things_are_kept(tx, told)?);
     broken.extend(proposals_and_messages_are_kept(tx, told)?);
+    broken.extend(answers_are_kept(tx, told)?);
     for id in &told.tasks {
         match tx.task(id) {
             Ok(task) => {

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `commit` | after every commit, by SQL of its own on the file |
 //! | `rows` | after every commit: more rules in SQL |
+//! | `requests` | tool requests: after every commit, and between two lives |
 //! | `files` | worktrees and what is staged: after every commit, between two lives, at the end |
 //! | `story` | after every commit: the log, and the rows beside it |
 //! | `disk` | between two lives, when nothing runs |
@@ -13,6 +14,7 @@
 mod commit;
 mod disk;
 mod files;
+mod requests;
 mod rest;
 mod rows;
 mod story;
@@ -23,6 +25,7 @@ use std::fmt;
 pub use commit::Watch;
 pub use disk::on_disk;
 pub use files::{disowned_worktrees_stay, worktrees_have_rows};
+pub use requests::answers_agree;
 pub use rest::{agents_have_sessions, everything_rests, messages_expire, waits_have_reasons};
 pub use story::Story;
 pub use world::of_world;

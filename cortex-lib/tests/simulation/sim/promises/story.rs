@@ -114,12 +114,15 @@ impl Story {
             "proposal.approved" | "proposal.rejected" | "proposal.superseded" => {
                 self.told_once(data, "proposal_id");
             }
+            "approval.decided" | "approval.cancelled" | "approval.expired" => {
+                self.told_once(data, "approval_id");
+            }
             "message.acked" | "message.expired" => self.told_once(data, "message_id"),
             _ => {}
         }
     }
 
-    /// An integration, a decision about a proposal, the end of a message: each comes once.
+    /// An integration, a decision about a proposal or a request, the end of a message: each comes once.
     fn told_once(&mut self, data: &str, key: &str) {
         let id = text(&serde_json::from_str(data).unwrap(), key);
         if !self.once.insert(id.clone()) {
