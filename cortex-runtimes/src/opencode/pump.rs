@@ -3,6 +3,9 @@
 //! It does what the [`Step`]s of the conversation say and what [`Command`]s ask. What it asks of the server runs beside it, so a
 //! slow answer holds up neither an interrupt nor a close.
 
+mod ending;
+mod look;
+
 use std::collections::VecDeque;
 use std::future;
 use std::path::PathBuf;
@@ -16,17 +19,15 @@ use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::ids::{SessionId, TurnId};
 use cortex_lib::limits::SESSION_QUEUE_MAX;
 use cortex_lib::port::{SessionEvent, Turn, TurnEnd};
-use cortex_lib::process;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use hyper::Method;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::asks::Reply;
-use super::http::{Api, Fault, within};
+use super::http::{Fault, within};
 use super::ids;
 use super::map::{Conversation, Step};
 use super::model::Model;
@@ -35,26 +36,18 @@ use super::pool::Lease;
 use super::routes::{Ears, Heard};
 use super::server::QUICK_WAIT;
 use super::session::Command;
-use super::wire::{Look, Permission, Questions, Whole};
+use super::wire::Look;
 
 /// How long the server may take to begin a turn. It took 0.1 s, and seconds in a folder that it was never in.
 const ACCEPT_WAIT: Duration = Duration::from_mins(1);
 /// The pause before the session is looked at again, while its end is in doubt.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
-/// Looks after which what is seen counts.
-const LOOKS_MAX: u32 = 15;
 /// How long a request may wait for its arguments, which follow it at once.
 const HOLD_WAIT: Duration = Duration::from_millis(500);
-/// How long the processes of a session may take to end after a kill.
-const CLEAR_WAIT: Duration = Duration::from_secs(5);
 /// The grace of a session that was dropped and not closed.
 const DROP_GRACE: Duration = Duration::from_secs(3);
-/// How long an answer may take while a session ends.
-const LAST_WAIT: Duration = Duration::from_secs(2);
 /// How often a sign of life without anything to see is passed on. Stalls are counted in minutes.
 const ACTIVE_EVERY: Duration = Duration::from_secs(1);
-/// Messages of a look. A turn answers with one for each of its steps; the last ones count.
-const MESSAGES_LOOKED: usize = 50;
 
 /// What the loop starts with.
 pub(super) struct Parts {
@@ -376,22 +369,6 @@ impl Pump {
         self.ask(async move { Done::Aborted(api.post(&path, &json!({}), QUICK_WAIT).await) });
     }
 
-    fn look(&mut self) {
-        self.look_at = None;
-        if self.looking || self.conversation.turn().is_none() {
-            return;
-        }
-        self.looking = true;
-        let messages = self.of_session(&format!("/message?limit={MESSAGES_LOOKED}"));
-        let (api, cwd) = (self.lease.api.clone(), self.fixed.cwd.clone());
-        let native = self.fixed.native.clone();
-        self.ask(async move {
-            let state = within("/session/status", &cwd);
-            let requests = [within("/permission", &cwd), within("/question", &cwd)];
-            Done::Looked(look(&api, &native, &state, &messages, &requests).await)
-        });
-    }
-
     fn done(&mut self, done: Done) {
         match done {
             // It says nothing about the turn: an event does, when it begins.
@@ -423,30 +400,6 @@ impl Pump {
         }
     }
 
-    fn looked(&mut self, seen: Result<Look, Fault>) {
-        self.looks += 1;
-        let last = self.looks >= LOOKS_MAX;
-        match seen {
-            Ok(seen) => {
-                if seen.busy {
-                    self.looks = 0;
-                }
-                let now = self.env.now();
-                for step in self.conversation.looked(seen, last, now) {
-                    self.step(step);
-                }
-            }
-            Err(fault) if last => {
-                let message = format!("OpenCode does not show the session: {fault}");
-                let why = failure(Cause::Transient, message);
-                for step in self.conversation.give_up(why) {
-                    self.step(step);
-                }
-            }
-            Err(_) => self.look_at = Some(Instant::now() + LOOK_AGAIN),
-        }
-    }
-
     fn on_time(&mut self, now: Instant) {
         if self.look_at.is_some_and(|at| at <= now) {
             self.look();
@@ -475,26 +428,6 @@ impl Pump {
         }
     }
 
-    /// Reports the end of a turn once nothing of it lives.
-    async fn settle(&mut self) {
-        let Some((end, leaves_nothing)) = self.finished.take() else { return };
-        if leaves_nothing && self.conversation.ran_tools() {
-            self.clear().await;
-        }
-        self.emit(SessionEvent::TurnEnded(end));
-    }
-
-    /// Ends what tools of the session left behind.
-    async fn clear(&mut self) {
-        // What a sub-agent started carries the name of its own session, if it was not known whose that is.
-        let names = self.conversation.sessions().map(str::to_owned);
-        let names: Vec<String> =
-            std::iter::once(self.fixed.session_id.to_string()).chain(names).collect();
-        if timeout(CLEAR_WAIT, process::sweep(names)).await.is_err() {
-            tracing::warn!(session = %self.fixed.session_id, "processes of an ended turn live on");
-        }
-    }
-
     fn emit(&mut self, event: SessionEvent) {
         match &event {
             SessionEvent::Active => {
@@ -510,91 +443,6 @@ impl Pump {
         }
         self.outbox.push_back(event);
     }
-
-    /// Ends everything, passes on the last words, and says why.
-    async fn finish(mut self) {
-        let why = self.lease.end();
-        self.asking.clear();
-        let answers = why.is_none();
-        if answers {
-            self.leave().await;
-        }
-        self.lease.leave(&self.fixed.native);
-        self.clear().await;
-        let message = match why {
-            Some(why) if self.closing.is_none() => why,
-            _ => "the session was closed".to_owned(),
-        };
-        if answers {
-            self.lease.leave_folder(&self.fixed.cwd).await;
-        }
-        self.lease.release().await;
-        let ended = SessionEvent::Ended { message: message.clone() };
-        self.outbox.push_back(ended);
-        self.ending.send_replace(Some(message));
-        // Only now: a turn whose sending failed has its reason in `ending`.
-        self.sending = None;
-        for event in self.outbox.drain(..) {
-            if self.events.send(event).await.is_err() {
-                break;
-            }
-        }
-    }
-
-    /// Takes from the server what belongs to the session.
-    async fn leave(&mut self) {
-        let api = &self.lease.api;
-        if self.conversation.turn().is_some() {
-            let abort = api.post(&self.of_session("/abort"), &json!({}), LAST_WAIT).await;
-            note(abort, "a turn was not ended");
-        }
-        if let Some(mcp) = &self.fixed.mcp {
-            let path = within(&format!("/mcp/{mcp}/disconnect"), &self.fixed.cwd);
-            note(
-                api.post(&path, &json!({}), LAST_WAIT).await,
-                "the tools of Cortex stay connected",
-            );
-        }
-        if self.fixed.fleeting {
-            let deleted = api.ask(Method::DELETE, &self.of_session(""), None, LAST_WAIT).await;
-            note(deleted, "the conversation was not removed");
-        }
-    }
-}
-
-fn note(answer: Result<Value, Fault>, what: &str) {
-    if let Err(fault) = answer {
-        tracing::debug!(%fault, what);
-    }
-}
-
-/// Reads what a session does and has said.
-async fn look(
-    api: &Api,
-    native: &str,
-    state: &str,
-    messages: &str,
-    requests: &[String; 2],
-) -> Result<Look, Fault> {
-    let [permissions, questions] = requests;
-    // In this order: what ends after the first answer is in the second.
-    let state = api.get(state, QUICK_WAIT).await?;
-    let kind = state.get(native).and_then(|state| state.get("type")).and_then(Value::as_str);
-    let messages = api.get(messages, QUICK_WAIT).await?;
-    let permissions = api.get(permissions, QUICK_WAIT).await?;
-    let questions = api.get(questions, QUICK_WAIT).await?;
-    Ok(Look {
-        busy: !matches!(kind, None | Some("idle")),
-        messages: list::<Whole>(messages),
-        permissions: list::<Permission>(permissions),
-        questions: list::<Questions>(questions),
-    })
-}
-
-/// Those of a list that can be read.
-fn list<T: serde::de::DeserializeOwned>(value: Value) -> Vec<T> {
-    let Value::Array(all) = value else { return Vec::new() };
-    all.into_iter().filter_map(|one| serde_json::from_value(one).ok()).collect()
 }
 
 /// Answers a caller, who may have gone away in the meantime.
