@@ -62,6 +62,7 @@ mod linux {
                 Ability::Shell,
                 Ability::Service,
                 Ability::Processes,
+                Ability::Tree,
             ])
         }
 

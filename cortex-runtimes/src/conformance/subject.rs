@@ -105,6 +105,9 @@ pub enum Ability {
     Service,
     /// It runs in processes that the system shows.
     Processes,
+    /// The processes of a session are a tree of their own. Below a program that serves many sessions they are not: there
+    /// one is known by its parents or its environment.
+    Tree,
     /// A program lives as long as the session.
     Program,
     /// The folder of a project can bring something that the program would obey.
@@ -121,6 +124,7 @@ impl Ability {
             Self::Questions => "questions to its user",
             Self::Service => "a model behind a service",
             Self::Processes => "processes",
+            Self::Tree => "a tree of processes for each session",
             Self::Program => "a program that lives as long as the session",
             Self::Settings => "settings in the project",
         }

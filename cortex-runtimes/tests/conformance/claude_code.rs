@@ -39,6 +39,7 @@ impl Subject for ClaudeCodeSubject {
             Ability::Questions,
             Ability::Service,
             Ability::Processes,
+            Ability::Tree,
             Ability::Program,
             Ability::Settings,
         ])

@@ -42,6 +42,7 @@ impl Subject for CodexSubject {
             Ability::Questions,
             Ability::Service,
             Ability::Processes,
+            Ability::Tree,
             Ability::Program,
             Ability::Settings,
         ])
@@ -102,7 +103,7 @@ impl Stage for Place {
         let brought = project.join(".codex");
         fs_err::create_dir_all(brought.join("rules"))?;
         // The CLI only looks for settings in what it takes for a repository.
-        std::process::Command::new("git").args(["init", "-q"]).arg(&project).status()?;
+        crate::repository(&project)?;
         let trace = trace.display();
         let config = format!(
             "approval_policy = \"never\"\nsandbox_mode = \"danger-full-access\"\n[mcp_servers.brought]\ncommand = \"touch\"\nargs = [\"{trace}\"]\n",

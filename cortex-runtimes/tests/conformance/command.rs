@@ -21,7 +21,7 @@ impl Subject for Command {
     }
 
     fn abilities(&self) -> BTreeSet<Ability> {
-        BTreeSet::from([Ability::Instructions, Ability::Shell, Ability::Processes])
+        BTreeSet::from([Ability::Instructions, Ability::Shell, Ability::Processes, Ability::Tree])
     }
 
     async fn stage(&self, scenario: &Scenario) -> Result<Box<dyn Stage>, String> {

@@ -78,6 +78,7 @@ impl Subject for Live {
             Ability::Shell,
             Ability::Questions,
             Ability::Processes,
+            Ability::Tree,
             Ability::Program,
         ];
         has.into_iter().filter(|ability| !self.lacks.contains(ability)).collect()

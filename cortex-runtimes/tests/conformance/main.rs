@@ -76,3 +76,10 @@ fn main() -> ExitCode {
 fn variable(name: &str) -> Option<std::ffi::OsString> {
     std::env::var_os(name)
 }
+
+/// Makes the folder a repository of git.
+#[cfg(target_os = "linux")]
+#[expect(clippy::disallowed_methods, reason = "nobody owns what is over at once")]
+fn repository(folder: &std::path::Path) -> std::io::Result<()> {
+    std::process::Command::new("git").args(["init", "-q"]).arg(folder).status().map(drop)
+}

@@ -74,17 +74,13 @@ impl OpenCodeSubject {
     async fn keep(&self) -> Result<(), String> {
         let kept = self.shared.keeper.lock().unwrap().take();
         let lives = kept.filter(|kept| !kept.events.is_closed());
-        let kept = match lives {
-            Some(kept) => kept,
-            None => {
-                let driver = Arc::clone(&self.shared.installed.driver);
-                let spec = keeper_spec(&self.shared.installed.home);
-                let opening = self.shared.runtime.spawn(async move { driver.open(spec).await });
-                opening
-                    .await
-                    .map_err(|error| error.to_string())?
-                    .map_err(|error| error.to_string())?
-            }
+        let kept = if let Some(kept) = lives {
+            kept
+        } else {
+            let driver = Arc::clone(&self.shared.installed.driver);
+            let spec = keeper_spec(&self.shared.installed.home);
+            let opening = self.shared.runtime.spawn(async move { driver.open(spec).await });
+            opening.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?
         };
         *self.shared.keeper.lock().unwrap() = Some(kept);
         Ok(())
@@ -93,7 +89,8 @@ impl OpenCodeSubject {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if let Some(kept) = self.keeper.lock().unwrap().take() {
+        let kept = self.keeper.lock().unwrap().take();
+        if let Some(kept) = kept {
             self.runtime.block_on(kept.session.close(Duration::from_secs(10)));
         }
     }
@@ -197,7 +194,7 @@ impl Stage for Place {
 
     fn bring(&self, trace: &Path) -> io::Result<bool> {
         let project = &self.project;
-        std::process::Command::new("git").args(["init", "-q"]).arg(project).status()?;
+        crate::repository(project)?;
         let brought = project.join(".opencode");
         fs_err::create_dir_all(brought.join("plugin"))?;
         fs_err::create_dir_all(brought.join("agent"))?;

@@ -1,12 +1,13 @@
 //! The cases of all subjects as tests, and what they found.
 
 use std::io::Write as _;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use cortex_runtimes::conformance::{self, Report, Subject, Verdict};
 use cortex_scripted::suite::Case;
 
-use crate::page;
+use crate::page::{self, Column};
 
 /// Where the results are told.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/runtimes.md");
@@ -50,10 +51,12 @@ impl Results {
                 Box::pin(async move { every_claim_was_shown(&found) })
             }));
         }
+        let subjects = self.subjects;
+        let missing = self.missing;
         tests.push(Case::new("the_page_says_what_was_found", move || {
-            let reports = self.subjects.iter().map(|(_, found)| whole(found)).collect();
-            let missing = self.missing;
-            Box::pin(async move { is_current(reports, missing) })
+            let found: Vec<_> =
+                subjects.iter().map(|(one, found)| (one.name().to_owned(), whole(found))).collect();
+            Box::pin(async move { is_current(found, missing) })
         }));
         tests
     }
@@ -91,15 +94,35 @@ fn every_claim_was_shown(found: &Mutex<Option<Report>>) {
     }
 }
 
-/// Compares the page with what was found; with `UPDATE` set, stores it. Only when all was found.
-fn is_current(reports: Option<Vec<Report>>, missing: bool) {
-    let Some(reports) =
-        reports.filter(|reports| !missing && reports.iter().all(|one| !one.is_live))
-    else {
+/// Compares the page with what was found, when everything was. With `UPDATE` set it stores the page; of a subject that did
+/// not run this time it tells what was found when it did.
+fn is_current(found: Vec<(String, Option<Report>)>, missing: bool) {
+    let update = crate::variable("UPDATE").is_some();
+    let (count, mut columns) = (found.len(), Vec::new());
+    for (subject, report) in found {
+        let kept =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("conformance-{subject}.json"));
+        let column = match report {
+            Some(report) if report.is_live => return,
+            Some(report) => {
+                let column = Column::of(&report);
+                fs_err::write(&kept, serde_json::to_string(&column).unwrap()).unwrap();
+                Some(column)
+            }
+            None if update => {
+                let text = fs_err::read_to_string(&kept).unwrap_or_default();
+                serde_json::from_str(&text).ok().filter(Column::is_whole)
+            }
+            None => None,
+        };
+        columns.extend(column);
+    }
+    // A program that is not here, or a part that did not run.
+    if missing || columns.len() < count {
         return;
-    };
-    let page = page::write(&reports);
-    if crate::variable("UPDATE").is_some() {
+    }
+    let page = page::write(&columns);
+    if update {
         fs_err::write(PAGE, &page).unwrap();
     }
     let stored = fs_err::read_to_string(PAGE).unwrap_or_default();

@@ -161,8 +161,9 @@ impl Runtime for ScriptedRuntime {
         }
         let resumed = spec.resume.is_some();
         let native = spec.resume.unwrap_or_else(|| format!("native-{}", spec.session_id));
+        let takes_input = self.info.capabilities.contains(&Capability::InteractiveInput);
         let (session, events) = ScriptedSession::new(
-            (spec.session_id, spec.cwd),
+            (spec.session_id, spec.cwd, takes_input),
             self.world.clone(),
             process,
             Arc::clone(&self.turns),

@@ -25,6 +25,8 @@ use crate::port::{
 pub(super) struct ScriptedSession {
     id: SessionId,
     cwd: PathBuf,
+    /// Whether the runtime offers input during a turn.
+    takes_input: bool,
     world: ScriptedWorld,
     process: Process,
     turns: Turns,
@@ -53,7 +55,7 @@ impl fmt::Debug for ScriptedSession {
 
 impl ScriptedSession {
     pub(super) fn new(
-        (id, cwd): (SessionId, PathBuf),
+        (id, cwd, takes_input): (SessionId, PathBuf, bool),
         world: ScriptedWorld,
         process: Process,
         turns: Turns,
@@ -64,6 +66,7 @@ impl ScriptedSession {
         let session = Arc::new(Self {
             id,
             cwd,
+            takes_input,
             world,
             process,
             turns,
@@ -282,6 +285,10 @@ impl Session for ScriptedSession {
     }
 
     async fn steer(&self, turn: &TurnId, text: String) -> Result<Steered> {
+        if !self.takes_input {
+            let message = "this runtime takes no input during a turn";
+            return Err(Error::new(Code::RuntimeCapabilityMissing, message));
+        }
         self.world.note(Asked::Steer(self.id.clone(), turn.clone(), text.clone()));
         let how = self.with_running(turn, |running| running.hears.clone());
         match how {

@@ -12,17 +12,23 @@ pub(super) const CASES: &[Case] = cases!["Processes":
     nothing_outlives_an_attempt [] [Shell Processes],
     nothing_outlives_an_interrupt [Interrupt] [Shell Processes],
     nothing_outlives_a_close [] [Shell Processes],
+    what_hides_is_ended_with_its_attempt [] [Shell Processes Tree],
     what_a_direct_turn_left_is_gone_after_the_close [] [Shell Processes],
     nothing_outlives_its_program [] [Shell Processes Program],
 ];
 
-/// A command that leaves processes behind in three ways: in its group, in a session of its own, and without parents and
-/// environment. It makes the file `ran` when they are there.
+/// A command that leaves processes behind in three ways: in its group, in a session of its own, and without parents. It
+/// makes the file `ran` when they are there.
 fn leaves(sleep: &Sleep) -> String {
+    leaves_with(sleep, "")
+}
+
+/// The same, where those without parents are started by this command.
+fn leaves_with(sleep: &Sleep, by: &str) -> String {
     let sleep = &sleep.0;
     let quiet = ">/dev/null 2>&1 </dev/null";
     let own = format!("setsid {sleep} {quiet} &");
-    let orphan = format!("(setsid env -i \"PATH=$PATH\" sh -c '{sleep} & {sleep}' {quiet} &)");
+    let orphan = format!("(setsid {by} sh -c '{sleep} & {sleep}' {quiet} &)");
     format!("{sleep} {quiet} & {own} {orphan}; sleep 0.3; echo > ran")
 }
 
@@ -76,6 +82,21 @@ async fn nothing_outlives_a_close(bench: &Bench<'_>) -> Outcome {
     ensure!(sleep.running() == 0, "{} of 5 processes live on", sleep.running());
     place.nothing_lives(&live.id)?;
     live.turn_was_cut(&turn)?;
+    Ok(Seen::Held)
+}
+
+/// A process that has no parents, no group and no environment by which it could be known.
+async fn what_hides_is_ended_with_its_attempt(bench: &Bench<'_>) -> Outcome {
+    let mut scenario = Scenario::new();
+    let sleep = Sleep::new();
+    let command = leaves_with(&sleep, "env -i \"PATH=$PATH\"");
+    let run = scenario.prompt([Act::Run(command), Act::Say("done".into())]);
+    let place = bench.stage(&scenario).await?;
+    let mut live = place.open().await?;
+    live.says(&run, "done").await?;
+    ensure!(place.path("ran").exists(), "the tool did not run");
+    ensure!(sleep.running() == 0, "{} of 4 processes live on", sleep.running());
+    live.close().await?;
     Ok(Seen::Held)
 }
 
