@@ -1,5 +1,5 @@
 //! The example objective on the real Claude Code, with a model that a script plays: no login, no network.
-#![expect(clippy::unwrap_used, reason = "a test may stop")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop")]
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};

@@ -4,7 +4,7 @@
 use std::io::{Read as _, Write};
 use std::sync::{Arc, Mutex};
 
-use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
+use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, SlavePty, native_pty_system};
 use serde_json::{Value, json};
 
 use crate::home::{Home, Serving, wait_for};
@@ -33,16 +33,10 @@ fn team() -> (Home, Serving) {
         "runtimes": { "claude_code": { "executable": program } },
     }));
     home.cortex(&["project", "add", "web", &home.folder("web")]).good();
-    for name in ["ada", "structured"] {
-        let create = ["agent", "create", name, "--project", "web", "--runtime", "claude-code"];
-        home.cortex(&create).good();
-    }
-    // No command makes such an agent yet.
-    let store = std::fs::read_dir(home.data_dir()).unwrap().flatten().map(|entry| entry.path());
-    let store = store.into_iter().find(|path| path.extension().is_some_and(|it| it == "db"));
-    let store = rusqlite::Connection::open(store.unwrap()).unwrap();
-    store.execute("UPDATE agent SET interaction = 'terminal' WHERE name = 'ada'", []).unwrap();
-    drop(store);
+    let create = ["agent", "create", "structured", "--project", "web", "--runtime", "claude-code"];
+    home.cortex(&create).good();
+    let create = ["agent", "create", "ada", "--project", "web", "--runtime", "claude-code"];
+    home.cortex(&[&create[..], &["--terminal"]].concat()).good();
     let serving = home.serve();
     home.cortex(&["agent", "start", "ada"]).good();
     (home, serving)
@@ -55,6 +49,8 @@ fn ada(home: &Home) -> Value {
 /// A person at a terminal, who called the program.
 struct Person {
     terminal: Box<dyn MasterPty + Send>,
+    /// Stays open, so that its state can be looked at after the program.
+    _far_side: Box<dyn SlavePty + Send>,
     keys: Box<dyn Write + Send>,
     seen: Arc<Mutex<Vec<u8>>>,
     program: Box<dyn Child + Send + Sync>,
@@ -79,10 +75,8 @@ impl Person {
                 all.lock().unwrap().extend_from_slice(&bytes[..count]);
             }
         });
-        // The far side stays open, so that its state can be looked at after the program.
-        std::mem::forget(pair.slave);
         let keys = pair.master.take_writer().unwrap();
-        Self { terminal: pair.master, keys, seen, program, before }
+        Self { terminal: pair.master, _far_side: pair.slave, keys, seen, program, before }
     }
 
     fn attaches(home: &Home) -> Self {

@@ -36,14 +36,8 @@ pub(crate) async fn shows(terminal: &Arc<dyn Terminal>, text: &str) {
     assert!(seen, "{text:?} does not come:\n{}", terminal.picture().text());
 }
 
-/// Waits until it shows this no more.
-#[allow(dead_code, reason = "not every CLI shows something that goes again")]
-pub(crate) async fn hides(terminal: &Arc<dyn Terminal>, text: &str) {
-    let gone = until(|| !terminal.picture().text().contains(text)).await;
-    assert!(gone, "{text:?} stays:\n{}", terminal.picture().text());
-}
-
-async fn until(holds: impl Fn() -> bool) -> bool {
+/// Whether something comes to hold in time.
+pub(crate) async fn until(holds: impl Fn() -> bool) -> bool {
     let look = async {
         let mut ticks = interval(Duration::from_millis(20));
         while !holds() {

@@ -30,7 +30,7 @@ fn a_long_result_is_shown_whole_when_asked() {
     assert!(said.contains("… and 8 more lines") && said.contains("line 20"), "{said}");
 }
 
-fn request(questions: serde_json::Value) -> ApprovalView {
+fn request(questions: &serde_json::Value) -> ApprovalView {
     serde_json::from_value(serde_json::json!({
         "approval_id": "1", "project_id": "p", "agent_id": "a", "agent_name": "ada", "execution_id": null,
         "task_id": null, "turn_id": "t", "tool": "Bash", "summary": "Bash: make", "input": { "command": "make" },
@@ -43,7 +43,7 @@ fn request(questions: serde_json::Value) -> ApprovalView {
 
 #[test]
 fn a_person_sees_what_would_run_and_decides() {
-    let asked = request(serde_json::json!([]));
+    let asked = request(&serde_json::json!([]));
     let said = |typed: &str| {
         let mut out = Vec::new();
         let said = tool(&asked, typed.as_bytes(), &mut out);
@@ -70,7 +70,7 @@ fn a_person_answers_what_is_asked() {
         })
     };
     let asked =
-        request(serde_json::json!([question("one", false, false), question("any", true, true)]));
+        request(&serde_json::json!([question("one", false, false), question("any", true, true)]));
     let said = |typed: &str| {
         let mut out = Vec::new();
         let said = questions(&asked, typed.as_bytes(), &mut out);

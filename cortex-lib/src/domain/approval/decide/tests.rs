@@ -149,8 +149,7 @@ proptest! {
     ) {
         let request = Asked { agent: &agent, ..asked(&tool, &input) };
         let before = list(&rules, &[], Unmatched::Ask).decide(&request);
-        let mut longer = rules.clone();
-        longer.push(later);
+        let longer: Vec<_> = rules.into_iter().chain([later]).collect();
         let after = list(&longer, &[], Unmatched::Ask).decide(&request);
         if before.position.is_some() {
             prop_assert_eq!(&before, &after);
