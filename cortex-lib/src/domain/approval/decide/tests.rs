@@ -149,7 +149,7 @@ proptest! {
     ) {
         let request = Asked { agent: &agent, ..asked(&tool, &input) };
         let before = list(&rules, &[], Unmatched::Ask).decide(&request);
-        let mut longer = rules.clone();
+        let mut longer = rules;
         longer.push(later);
         let after = list(&longer, &[], Unmatched::Ask).decide(&request);
         if before.position.is_some() {
