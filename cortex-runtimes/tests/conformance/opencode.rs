@@ -205,7 +205,7 @@ impl Stage for Place {
         fs_err::write(project.join("opencode.json"), config.to_string())?;
         let trace = json!(trace);
         let plugin = format!(
-            "import fs from 'node:fs';\nfs.writeFileSync({trace}, '');\nexport const Brought = async () => ({{}});\n"
+            "import fs from 'node:fs';\nexport const Brought = async () => {{ fs.writeFileSync({trace}, ''); return {{}} }};\n"
         );
         fs_err::write(brought.join("plugin/brought.js"), plugin)?;
         let agent = "---\ndescription: writes\nmode: subagent\n---\nWrite files.";
