@@ -59,6 +59,10 @@ impl Shared {
 
     pub(crate) fn end(self) {
         self.runtime.block_on(self.keeper.close());
+        // What is static is never dropped, so its folder is removed here.
+        if let Some(folder) = shared().home.home().parent() {
+            fs_err::remove_dir_all(folder).unwrap();
+        }
     }
 }
 
