@@ -76,6 +76,8 @@ async fn killed(place: Place) {
     let nothing = async || (alive() == 0).then_some(());
     until("nothing of it lives", nothing).await;
     assert!(killed.elapsed() < Duration::from_secs(1), "it took {:?}", killed.elapsed());
+    let left = place.temporary();
+    assert_eq!(left.len(), 1, "nobody could remove the folder of its process: {left:?}");
 
     let core = place.serve().await;
     core.until_agents_are_back(1).await;
@@ -87,8 +89,10 @@ async fn killed(place: Place) {
     let done = core.until_task("forks", TaskStatus::Completed).await;
     assert_eq!(statuses(&done.attempts), [AttemptStatus::Lost, AttemptStatus::Succeeded]);
     assert_eq!(sleepers(number), 0, "the tool did not run again");
+    assert!(!place.temporary().contains(&left[0]), "the next core removed it");
     core.stop();
     assert_eq!(place.agents_alive(), 0);
+    assert_eq!(place.temporary(), Vec::<String>::new());
     let mut strangers = place.server.strangers();
     // OpenCode looks for the package of its own plugins, whatever it is told.
     strangers.retain(|one| one.target != "registry.npmjs.org:443");

@@ -84,6 +84,15 @@ impl Place {
         processes().into_iter().filter(ours).collect()
     }
 
+    /// What Cortex has in the folder for temporary files.
+    pub(crate) fn temporary(&self) -> Vec<String> {
+        let vars = self.home.vars();
+        let (_, folder) = vars.into_iter().find(|(name, _)| *name == "TMPDIR").unwrap();
+        let entries = fs_err::read_dir(folder).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("cortex-")).collect()
+    }
+
     /// Starts workers of these names and gives them these tasks.
     pub(crate) async fn begin(&self, core: &Core, names: &[&str], tasks: Vec<TaskSpec>) {
         let argv = ["sh", "-c", "test ! -e broken"].map(Into::into).to_vec();
