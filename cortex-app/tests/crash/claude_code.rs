@@ -25,7 +25,7 @@ async fn place(left: Answer) -> Place {
         .on(When::last_user("TASK-"), Answer::text("RESULT"))
         .otherwise(Answer::text("so be it"));
     let server = ScriptedAnthropic::start(script).await.unwrap();
-    Place::new(CLI, cli::claude_code().unwrap(), server)
+    Place::new(CLI, &cli::claude_code().unwrap(), server)
 }
 
 async fn begin(place: &Place, core: &Core) {

@@ -30,7 +30,7 @@ async fn a_killed_core_leaves_nothing_of_codex_and_goes_on() {
     on_one_thread(|| async {
         let input = json!({"cmd": FORKS, "yield_time_ms": 60_000});
         let server = ScriptedResponses::start(script("exec_command", input)).await.unwrap();
-        killed(Place::new(CODEX, cli::codex().unwrap(), server)).await;
+        killed(Place::new(CODEX, &cli::codex().unwrap(), server)).await;
     })
     .await;
 }
@@ -40,7 +40,7 @@ async fn a_killed_core_leaves_nothing_of_opencode_and_goes_on() {
     on_one_thread(|| async {
         let input = json!({"command": FORKS, "description": "forks"});
         let server = ScriptedChat::start(script("bash", input)).await.unwrap();
-        killed(Place::new(OPENCODE, cli::opencode().unwrap(), server)).await;
+        killed(Place::new(OPENCODE, &cli::opencode().unwrap(), server)).await;
     })
     .await;
 }
@@ -89,7 +89,8 @@ async fn killed(place: Place) {
     let done = core.until_task("forks", TaskStatus::Completed).await;
     assert_eq!(statuses(&done.attempts), [AttemptStatus::Lost, AttemptStatus::Succeeded]);
     assert_eq!(sleepers(number), 0, "the tool did not run again");
-    assert!(!place.temporary().contains(&left[0]), "the next core removed it");
+    let there = place.temporary();
+    assert!(!left.iter().any(|old| there.contains(old)), "the next core removed it: {there:?}");
     core.stop();
     assert_eq!(place.agents_alive(), 0);
     assert_eq!(place.temporary(), Vec::<String>::new());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::Stdio;
 
 use cortex_lib::api::operator::AddProject;
@@ -38,7 +38,7 @@ pub(crate) struct Place {
 impl Place {
     pub(crate) fn new(
         cli: Cli,
-        executable: PathBuf,
+        executable: &Path,
         server: impl Deref<Target = ScriptedServer> + 'static,
     ) -> Self {
         let home = CliHome::new(&server).unwrap();
