@@ -12,6 +12,7 @@ mod command;
 pub mod conformance;
 mod line;
 mod opencode;
+mod own_folder;
 mod process_use;
 #[cfg(feature = "terminal")]
 pub mod terminal;

@@ -8,11 +8,11 @@ use cortex_lib::env::Env;
 use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::process::{Exit, Lines, Program};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::time::timeout;
 
 use super::CodexConfig;
 use super::server::Server;
+use crate::own_folder::OwnFolder;
 
 /// The name of the MCP server with the tools of Cortex.
 pub(super) const MCP_SERVER: &str = "cortex";
@@ -73,7 +73,8 @@ pub(super) async fn start(
     env: &dyn Env,
     purpose: Purpose,
 ) -> Result<(Server, Started)> {
-    let files = folder()?;
+    // For what it reads, and works in.
+    let files = OwnFolder::new("cortex-codex-").map_err(|error| unwritten(&error))?;
     let catalogue = catalogue(executable, config, env, purpose).await?;
     let file = files.path().join("models.json");
     fs_err::write(&file, catalogue.to_string()).map_err(|error| unwritten(&error))?;
@@ -133,19 +134,6 @@ pub(super) fn unstarted(error: &Error) -> Error {
 pub(super) fn protocol(method: &str, what: &str) -> Error {
     let message = format!("Codex did not answer {method} as it should: {what}");
     Error::new(Code::RuntimeProtocol, message)
-}
-
-/// A folder for what a process reads, and works in. Nobody else may put anything there. One is left behind when this
-/// process is killed, in the system's folder for temporary files.
-fn folder() -> Result<TempDir> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("cortex-codex-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        builder.permissions(std::fs::Permissions::from_mode(0o700));
-    }
-    builder.tempdir().map_err(|error| unwritten(&error))
 }
 
 fn unwritten(error: &std::io::Error) -> Error {

@@ -14,7 +14,6 @@ use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::limits::STDERR_TAIL_BYTES_MAX;
 use cortex_lib::process::{Lines, Owned, Signal, Tail};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::mpsc::error::TrySendError;
@@ -24,6 +23,7 @@ use tokio_util::task::TaskTracker;
 
 use super::summary::one_line;
 use super::wire::{self, Answer, FromCli};
+use crate::own_folder::OwnFolder;
 
 /// What sessions ask for and the process was not given yet.
 const CALLS_MAX: usize = 256;
@@ -81,7 +81,7 @@ enum Call {
 
 impl Server {
     /// Starts to talk with a process. `files` is kept as long as it lives.
-    pub(super) fn begin(owned: Owned, files: Option<TempDir>) -> Self {
+    pub(super) fn begin(owned: Owned, files: Option<OwnFolder>) -> Self {
         let (calls, asked) = mpsc::channel(CALLS_MAX);
         let (ending, ended) = watch::channel(None);
         let pid = owned.pid();

@@ -36,7 +36,7 @@ pub(super) const OWNERS: &str = "owners";
 
 const LOCAL_HOSTS: &str = "127.0.0.1,localhost";
 
-/// The program of a server. `folder` is its own and empty; `marker` is the name of its processes.
+/// The program of a server. `folder` is its own; `marker` is the name of its processes.
 ///
 /// # Errors
 ///

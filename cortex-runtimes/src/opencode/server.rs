@@ -12,7 +12,6 @@ use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::limits::STDERR_TAIL_BYTES_MAX;
 use cortex_lib::process::{Lines, Owned, Tail};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::io::AsyncRead;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -25,6 +24,7 @@ use super::routes::{Ears, Routes};
 use super::sse::{Events, Item};
 use super::{OpenCodeConfig, wire};
 use crate::line::one_line;
+use crate::own_folder::OwnFolder;
 
 /// How long a server may take to listen. It took 2 s, and 10 s on a busy machine.
 const START_WAIT: Duration = Duration::from_mins(1);
@@ -67,11 +67,10 @@ pub(super) struct Wanted<'a> {
 ///
 /// `runtime.start_failed`, `runtime.protocol_error`, `runtime.not_installed`.
 pub(super) async fn start(wanted: Wanted<'_>) -> Result<Server> {
-    let folder =
-        tempfile::Builder::new().prefix("cortex-opencode-").tempdir().map_err(|error| {
-            let message = format!("no folder for OpenCode's server: {error}");
-            Error::new(Code::RuntimeStartFailed, message)
-        })?;
+    let folder = OwnFolder::new("cortex-opencode-").map_err(|error| {
+        let message = format!("no folder for OpenCode's server: {error}");
+        Error::new(Code::RuntimeStartFailed, message)
+    })?;
     let password = wanted.env.mint_secret("");
     let program = launch::program(
         wanted.executable,
@@ -251,7 +250,7 @@ struct Keeper {
     owned: Owned,
     output: Printed,
     routes: Arc<Routes>,
-    folder: TempDir,
+    folder: OwnFolder,
 }
 
 impl Keeper {
