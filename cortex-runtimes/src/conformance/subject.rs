@@ -73,6 +73,17 @@ pub trait Stage: Send + Sync {
         Ok(false)
     }
 
+    /// Lets the project bring what this driver cannot keep from running, so that it must refuse to start. Each makes the file
+    /// `trace` when it runs. Returns what was brought; the driver is shown each alone.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    fn bring_refused(&self, trace: &Path) -> io::Result<Vec<PathBuf>> {
+        let _ = trace;
+        Ok(Vec::new())
+    }
+
     /// What lives of a session: a line for each process, such as its command.
     fn alive(&self, session: &SessionId) -> Vec<String> {
         world::alive(session)

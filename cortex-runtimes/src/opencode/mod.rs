@@ -2,10 +2,11 @@
 //!
 //! `http` and `sse` speak with the server, `wire` knows what it says, `map` (with `asks` and `output`) what that means
 //! (pure), `outcome` how turns end. `launch` and `server` run the server, `pool` shares it, `routes` and `folders` tell
-//! sessions apart, `pump` runs one. `rules` and `model` decide what an agent may do and which model answers (pure), `open` makes a
+//! sessions apart, `pump` runs one. `brought` refuses what would run unasked, `rules` and `model` decide what an agent may do and which model answers (pure), `open` makes a
 //! session of all that, and `probe` looks whether it can.
 
 mod asks;
+mod brought;
 mod folders;
 mod http;
 mod ids;
@@ -124,9 +125,11 @@ impl OpenCode {
         // Who only reads or coordinates needs nothing of what a repository brings.
         let trusted = spec.trusted && spec.role == Role::Worker && !spec.read_only;
         let start = server::start(server::Wanted { executable: &executable, config, trusted, env });
+        // What runs all the same runs where no other repository's sessions are.
+        let is_apart = trusted != spec.trusted && brought::refuse(&spec.cwd, config).is_err();
         match config.process {
-            ProcessUse::Shared => self.pool.lease(trusted, start).await,
-            ProcessUse::PerAgent => Lease::alone(start).await,
+            ProcessUse::Shared if !is_apart => self.pool.lease(trusted, start).await,
+            _ => Lease::alone(start).await,
         }
     }
 }
@@ -150,6 +153,9 @@ impl Runtime for OpenCode {
         spec.require_offered(&self.info)?;
         #[cfg(feature = "terminal")]
         if spec.interaction == Interaction::Terminal {
+            if !spec.trusted {
+                brought::refuse(&spec.cwd, &self.config)?;
+            }
             let executable = probe::find(&self.config)?;
             let program = interactive::program(&executable, &self.config, &spec)?;
             let facts = cortex_lib::port::SessionFacts {
@@ -157,6 +163,9 @@ impl Runtime for OpenCode {
                 ..Default::default()
             };
             return crate::terminal::open(&program, facts).await;
+        }
+        if !spec.trusted {
+            brought::refuse(&spec.cwd, &self.config)?;
         }
         let lease = self.server(&spec).await?;
         open::open(lease, spec, self.config.clone(), Arc::clone(&self.env)).await

@@ -18,7 +18,7 @@ use super::pool::Lease;
 use super::pump::{Fixed, Parts};
 use super::routes::Ears;
 use super::rules::{self, Agent, Rule};
-use super::{OpenCodeConfig, session};
+use super::{OpenCodeConfig, brought, session};
 
 /// How long the first look at a folder may take: the server reads its configuration and connects what that names.
 const FOLDER_WAIT: Duration = Duration::from_mins(1);
@@ -82,6 +82,10 @@ async fn prepare(
     spec: &SessionSpec,
     config: &OpenCodeConfig,
 ) -> Result<(Fixed, Ears)> {
+    if !spec.trusted {
+        // A server may have taken long to start.
+        brought::refuse(&spec.cwd, config)?;
+    }
     let folder = Folder::look(lease, spec).await?;
     let mcp = spec.mcp.as_ref().map(|_| mcp_name(spec));
     let rules = rules::of_session(spec, mcp.as_deref(), &folder.agent);
@@ -111,6 +115,7 @@ async fn prepare(
                 mcp,
                 fleeting: spec.read_only && spec.resume.is_none(),
                 silence,
+                distrusts: (!spec.trusted).then(|| config.clone()),
             };
             Ok((fixed, ears))
         }

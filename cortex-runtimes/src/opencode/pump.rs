@@ -26,7 +26,9 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use super::OpenCodeConfig;
 use super::asks::Reply;
+use super::brought;
 use super::http::{Fault, within};
 use super::ids;
 use super::map::{Conversation, Step};
@@ -72,6 +74,8 @@ pub(super) struct Fixed {
     pub(super) fleeting: bool,
     /// How long the model may be silent.
     pub(super) silence: Duration,
+    /// The configuration, where what the repository brings must not run.
+    pub(super) distrusts: Option<OpenCodeConfig>,
 }
 
 /// What was asked of the server beside the loop.
@@ -262,6 +266,12 @@ impl Pump {
             // The server takes a prompt for a folder that is not there and never answers it.
             let message = format!("the folder {} is not there", self.fixed.cwd.display());
             tell(reply, Err(Error::new(Code::ProjectInvalidRoot, message)));
+            return;
+        }
+        // It may have come since the last turn.
+        let distrusts = self.fixed.distrusts.as_ref();
+        if let Some(Err(error)) = distrusts.map(|config| brought::refuse(&self.fixed.cwd, config)) {
+            tell(reply, Err(error));
             return;
         }
         self.sending = Some(Sending { reply, until: Instant::now() + ACCEPT_WAIT });

@@ -22,7 +22,7 @@ use super::http::{Api, within};
 use super::launch::{self, OWNERS};
 use super::routes::{Ears, Routes};
 use super::sse::{Events, Item};
-use super::{OpenCodeConfig, wire};
+use super::{OpenCodeConfig, brought, wire};
 use crate::line::one_line;
 use crate::own_folder::OwnFolder;
 
@@ -71,6 +71,8 @@ pub(super) async fn start(wanted: Wanted<'_>) -> Result<Server> {
         let message = format!("no folder for OpenCode's server: {error}");
         Error::new(Code::RuntimeStartFailed, message)
     })?;
+    // It starts in a folder below one that others may write to.
+    brought::refuse(folder.path(), wanted.config)?;
     let password = wanted.env.mint_secret("");
     let program = launch::program(
         wanted.executable,

@@ -10,7 +10,7 @@ use cortex_scripted::suite::Case;
 use cortex_scripted::{Answer, Script, When, cases};
 use serde_json::{Value, json};
 
-use crate::place::{Place, kill, runs, succeeded, until};
+use crate::place::{Live, Place, kill, runs, succeeded, until};
 
 pub(crate) fn all() -> Vec<Case> {
     cases![
@@ -149,13 +149,8 @@ async fn what_would_run_or_leave_unasked_is_refused_before_the_first_turn() {
 
 async fn what_a_repository_brings_counts_only_when_it_is_trusted() {
     let place = Place::new(Script::new().otherwise(Answer::text("ok"))).await;
-    let (plugin, served) = (place.path("plugged"), place.path("served"));
-    fs_err::create_dir_all(place.path(".opencode/plugin")).unwrap();
-    let text = format!(
-        "import fs from 'node:fs'\nexport const P = async () => {{ fs.writeFileSync('{}', ''); return {{}} }}\n",
-        plugin.display()
-    );
-    fs_err::write(place.path(".opencode/plugin/p.js"), text).unwrap();
+    let (loaded, plugged) = (place.path("loaded"), place.path("plugged"));
+    let (tooled, served) = (place.path("tooled"), place.path("served"));
     let config = json!({
         "permission": {"bash": "allow"},
         "mcp": {"evil": {"type": "local", "command": ["touch", served]}},
@@ -165,19 +160,48 @@ async fn what_a_repository_brings_counts_only_when_it_is_trusted() {
     let mut live = place.open().await;
     let (end, _) = live.turn("hello").await;
     assert_eq!(end.outcome, succeeded("ok"));
-    let knows = |live| {
+    let knows = |live: &Live| {
         let asked = place.asked(live);
         asked.first().unwrap().system.contains("heron")
     };
     assert!(!knows(&live));
-    assert!(!plugin.exists() && !served.exists());
 
+    // What the driver cannot keep from running comes while a session is open.
+    for folder in [".opencode/plugin", ".opencode/tools"] {
+        fs_err::create_dir_all(place.path(folder)).unwrap();
+    }
+    let touch = |file: &std::path::Path| format!("fs.writeFileSync('{}', '')", file.display());
+    let plugin = format!(
+        "import fs from 'node:fs'\n{}\nexport const P = async () => {{ {}; return {{}} }}\n",
+        touch(&loaded),
+        touch(&plugged)
+    );
+    let tool = format!(
+        "import fs from 'node:fs'\n{}\nexport default {{ description: 'd', args: {{}}, async execute() {{ return 'x' }} }}\n",
+        touch(&tooled)
+    );
+    fs_err::write(place.path(".opencode/plugin/p.js"), plugin).unwrap();
+    fs_err::write(place.path(".opencode/tools/t.ts"), tool).unwrap();
+    let turn = live.next_turn("again", true);
+    let error = live.session.send(turn).await.unwrap_err();
+    assert!(error.message().contains(".opencode/plugin/p.js"), "{error}");
+    for read_only in [false, true] {
+        let error = place.open_with(|spec| spec.read_only = read_only).await.unwrap_err();
+        assert_eq!(error.code(), Code::RuntimeStartFailed);
+        assert!(error.message().contains(".opencode/plugin/p.js"), "{error}");
+    }
+    live.close().await;
+    let ran = || [&loaded, &plugged, &tooled, &served].map(|trace| trace.exists());
+    assert_eq!(ran(), [false; 4]);
     let mut trusted = place.open_with(|spec| spec.trusted = true).await.unwrap();
-    assert_ne!(trusted.facts.pid, live.facts.pid, "a server of its own");
     let (end, _) = trusted.turn("hello").await;
     assert_eq!(end.outcome, succeeded("ok"));
     assert!(knows(&trusted));
-    assert!(plugin.exists() && served.exists());
+    assert_eq!(ran(), [true; 4]);
+    // Who only reads has a server apart, where it runs too, and nobody else is.
+    let reading = place.open_with(|spec| (spec.trusted, spec.read_only) = (true, true));
+    let reading = reading.await.unwrap();
+    assert_ne!(reading.facts.pid, trusted.facts.pid);
+    reading.close().await;
     trusted.session.close(Duration::from_secs(10)).await;
-    live.close().await;
 }

@@ -16,6 +16,7 @@ pub(super) const CASES: &[Case] = cases!["Confinement":
     a_reading_turn_reads_and_can_do_nothing_else [ReadOnlyTurn] [],
     an_orchestrator_has_the_tools_of_cortex_and_no_others [OrchestratorRole] [],
     what_a_repository_brings_does_not_run [] [Settings],
+    what_would_run_by_itself_refuses_the_start [] [Settings],
 ];
 
 /// What would change something, run something, or reach the network. `outside` is a folder beside the project.
@@ -140,6 +141,46 @@ async fn what_a_repository_brings_does_not_run(bench: &Bench<'_>) -> Outcome {
         live.says(&run, "hello").await?;
     }
     live.close().await?;
+    ensure!(!trace.exists(), "something that the project brought has run");
+    Ok(Seen::Held)
+}
+
+/// A refused start counts as nothing brought, when it names the file and leaves no trace.
+async fn what_would_run_by_itself_refuses_the_start(bench: &Bench<'_>) -> Outcome {
+    let place = bench.stage(&Scenario::new()).await?;
+    let trace = place.path("trace");
+    let brought = place.stage.bring_refused(&trace)?;
+    if brought.is_empty() {
+        return Ok(Seen::Noted("nothing does".to_owned()));
+    }
+    let mut texts = BTreeMap::new();
+    for file in brought {
+        let text = fs_err::read(&file)?;
+        fs_err::remove_file(&file)?;
+        texts.insert(file, text);
+    }
+    for (file, text) in texts {
+        fs_err::write(&file, text)?;
+        for (read_only, role) in
+            [(false, Role::Worker), (true, Role::Worker), (false, Role::Orchestrator)]
+        {
+            let mut spec = place.spec()?;
+            (spec.read_only, spec.role) = (read_only, role);
+            let id = spec.session_id.clone();
+            match place.try_open(spec).await? {
+                Err(error) => {
+                    let name = file.display().to_string();
+                    ensure!(error.message().contains(&name), "{error} does not name {name}");
+                }
+                Ok(mut live) => {
+                    live.close().await?;
+                    ensure!(false, "it starts beside {}", file.display());
+                }
+            }
+            place.nothing_lives(&id)?;
+        }
+        fs_err::remove_file(&file)?;
+    }
     ensure!(!trace.exists(), "something that the project brought has run");
     Ok(Seen::Held)
 }
