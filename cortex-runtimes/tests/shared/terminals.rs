@@ -36,8 +36,7 @@ pub(crate) async fn shows(terminal: &Arc<dyn Terminal>, text: &str) {
     assert!(seen, "{text:?} does not come:\n{}", terminal.picture().text());
 }
 
-/// Whether something comes to hold in time.
-pub(crate) async fn until(holds: impl Fn() -> bool) -> bool {
+async fn until(holds: impl Fn() -> bool) -> bool {
     let look = async {
         let mut ticks = interval(Duration::from_millis(20));
         while !holds() {
