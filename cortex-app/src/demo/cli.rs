@@ -140,15 +140,6 @@ impl CodingCli {
         }
     }
 
-    /// A command as rules see it, as a pattern.
-    pub(super) fn command(self, pattern: &str) -> String {
-        match self {
-            Self::ClaudeCode | Self::OpenCode => pattern.to_owned(),
-            // It names the shell of the person, and quotes as it needs.
-            Self::Codex => format!("/*sh -lc ?{pattern}?"),
-        }
-    }
-
     /// The model writes a file.
     pub(super) fn write(self, root: &Path, file: &str, content: &str) -> Answer {
         match self {

@@ -133,12 +133,11 @@ fn rules(cli: CodingCli) -> Vec<Rule> {
         agent: None,
         decide,
     };
-    let (tests, description) =
-        (cli.command(model::TEST), cli.command("echo * > README.md && cat README.md"));
+    let description = "echo * > README.md && cat README.md";
     vec![
         rule("agents may write files", cli.writing_tool(), None, Decide::Allow),
-        rule("the tests may run", cli.shell_tool(), Some(&tests), Decide::Allow),
-        rule("the description may be written", cli.shell_tool(), Some(&description), Decide::Allow),
+        rule("the tests may run", cli.shell_tool(), Some(model::TEST), Decide::Allow),
+        rule("the description may be written", cli.shell_tool(), Some(description), Decide::Allow),
         rule("nothing else may be done", "*", None, Decide::Deny),
     ]
 }

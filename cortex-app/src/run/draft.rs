@@ -88,7 +88,8 @@ mod tests {
     fn a_draft_is_a_file_that_a_run_takes_for_the_workers_of_its_project() {
         let folder = tempfile::tempdir().unwrap();
         let project = json!({
-            "project_id": "p", "name": "web", "root": folder.path(), "is_git_repository": false, "created_at": AT,
+            "project_id": "p", "name": "web", "root": folder.path(), "is_git_repository": false, "trusted": false,
+            "created_at": AT,
         });
         let task = |key: &str, on: &[&str]| {
             json!({

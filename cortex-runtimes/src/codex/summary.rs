@@ -1,5 +1,8 @@
 //! Tools in one line: what a person reads before they allow one, and while it runs.
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use serde_json::Value;
 
 pub(super) use crate::line::one_line;
@@ -60,19 +63,19 @@ pub(super) fn paths(changes: Option<&Value>) -> String {
     paths.join(", ")
 }
 
-/// A command without the shell around it: every one is shown as `/bin/bash -lc '…'`.
+/// A command without the shell around it: every one is shown as `/bin/bash -lc '…'`. One that is put together in another way
+/// is shown as it is.
 pub(super) fn command(shown: &str) -> String {
-    let Some((shell, inner)) = shown.split_once(" -lc ") else { return shown.to_owned() };
-    if !["bash", "zsh", "sh"].iter().any(|name| shell.ends_with(name)) {
-        return shown.to_owned();
-    }
-    // Quoted as a whole, with nothing to undo within: else it is shown as it is.
-    let quoted = inner.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\''));
-    match quoted {
-        Some(text) if !text.contains('\'') => text.to_owned(),
-        None if !inner.contains(char::is_whitespace) => inner.to_owned(),
+    let words = shell_words::split(shown).unwrap_or_default();
+    match words.as_slice() {
+        [shell, flag, script] if flag == "-lc" && is_shell(shell) => script.clone(),
         _ => shown.to_owned(),
     }
+}
+
+fn is_shell(program: &str) -> bool {
+    let name = Path::new(program).file_name().and_then(OsStr::to_str);
+    name.is_some_and(|name| ["bash", "zsh", "sh"].contains(&name))
 }
 
 #[cfg(test)]
@@ -86,7 +89,9 @@ mod tests {
         for (shown, want) in [
             ("/bin/bash -lc ls", "ls"),
             ("/bin/bash -lc 'touch a; echo hi'", "touch a; echo hi"),
-            ("/bin/bash -lc \"echo 'a'\"", "/bin/bash -lc \"echo 'a'\""),
+            ("/bin/bash -lc \"echo 'a'\"", "echo 'a'"),
+            ("/bin/bash -lc 'a", "/bin/bash -lc 'a"),
+            ("/bin/bash -lc 'a' b", "/bin/bash -lc 'a' b"),
             ("python3 -lc x", "python3 -lc x"),
             ("ls -l", "ls -l"),
         ] {

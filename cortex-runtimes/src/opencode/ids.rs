@@ -7,7 +7,7 @@ const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 /// Random digits behind the time.
 const RANDOM: usize = 14;
 
-/// A new name: 12 hexadecimal digits of the time in 4096ths of a millisecond, then random ones.
+/// A new name: 12 hexadecimal digits of the time, 4096 to a millisecond, then random ones.
 pub(super) fn message(env: &dyn Env) -> String {
     let time = (env.now().as_millis().cast_unsigned() << 12) & 0xffff_ffff_ffff;
     let mut random = env.mint_v4().as_u128();
