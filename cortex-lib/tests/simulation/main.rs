@@ -26,7 +26,7 @@ const SEEDS: u64 = 200;
 /// Every so many seeds one is run twice and must be the same.
 const AGAIN_EVERY: u64 = 5;
 /// Seeds that may be needed to find a planted defect.
-const DEFECT_SEEDS: u64 = 60;
+const DEFECT_SEEDS: u64 = 200;
 
 fn variable<T: std::str::FromStr<Err: std::fmt::Debug>>(name: &str) -> Option<T> {
     std::env::var(name).ok().map(|text| text.parse().unwrap())
