@@ -1,6 +1,6 @@
 //! Approvals: a tool that an agent wants to use, who decides about it, and the life of that question.
 //!
-//! [`decide`] knows who decides: the role of the agent, the first [`Rule`] that matches, or the default. What
+//! `decide` knows who decides: the role of the agent, the first [`Rule`] that matches, or the default. What
 //! nobody decided waits for a person as a row in [`ApprovalState::Pending`]. A decision is a state that owes the
 //! session its answer, so a crash between the two forgets nothing and never answers differently.
 
