@@ -149,8 +149,11 @@ impl ObjectiveFile {
     ///
     /// Everything that is wrong with the file.
     pub(crate) fn read(path: &Path, runtime: Option<&RuntimeId>) -> Result<Self, FileError> {
-        let text = fs_err::read_to_string(path)
-            .map_err(|error| FileError::whole(path, error.to_string()))?;
+        let text = fs_err::read_to_string(path).map_err(|error| {
+            let next =
+                "name a file that describes an objective; examples/objectives/README.md says how";
+            FileError::whole(path, format!("{error}: {next}"))
+        })?;
         let absolute =
             std::path::absolute(path).map_err(|error| FileError::whole(path, error.to_string()))?;
         Self::parse(path, absolute.parent().unwrap_or(&absolute), &text, runtime)
@@ -354,6 +357,13 @@ mod tests {
     use schemars::schema_for;
 
     use super::*;
+
+    #[test]
+    fn a_file_that_is_not_there_says_what_a_file_is() {
+        let error = ObjectiveFile::read(Path::new("/nowhere/missing.toml"), None).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("missing.toml") && said.contains("objectives/README.md"), "{said}");
+    }
 
     const GOOD: &str = r#"
 [project]
