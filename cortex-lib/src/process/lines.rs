@@ -49,29 +49,36 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     /// What the stream says.
     pub async fn next_line(&mut self) -> io::Result<Option<Line>> {
         loop {
-            let available = self.reader.fill_buf().await?;
-            if available.is_empty() {
+            if self.reader.fill_buf().await?.is_empty() {
                 return Ok(self.begun.then(|| self.finish()));
             }
-            let taken = { available }.skip_until(b'\n')?;
-            let piece = available.get(..taken).unwrap_or(available);
-            let body = piece.strip_suffix(b"\n");
-            let bytes = body.unwrap_or(piece);
-            let room = self.max.saturating_sub(self.line.len());
-            match bytes.get(..room) {
-                Some(fits) if fits.len() < bytes.len() => {
-                    self.line.extend_from_slice(fits);
-                    self.cut = true;
-                }
-                _ => self.line.extend_from_slice(bytes),
-            }
-            self.begun = true;
-            let ended = body.is_some();
-            self.reader.consume(taken);
-            if ended {
-                return Ok(Some(self.finish()));
+            if let Some(line) = self.buffered_line() {
+                return Ok(Some(line));
             }
         }
+    }
+
+    /// The next line, when its end was read from the stream already. It does not wait, and asks nothing of the stream.
+    pub fn buffered_line(&mut self) -> Option<Line> {
+        let buffered = self.reader.buffer();
+        if buffered.is_empty() {
+            return None;
+        }
+        let taken = { buffered }.skip_until(b'\n').unwrap_or(buffered.len());
+        let piece = buffered.get(..taken).unwrap_or(buffered);
+        let body = piece.strip_suffix(b"\n");
+        let (bytes, ended) = (body.unwrap_or(piece), body.is_some());
+        let room = self.max.saturating_sub(self.line.len());
+        match bytes.get(..room) {
+            Some(fits) if fits.len() < bytes.len() => {
+                self.line.extend_from_slice(fits);
+                self.cut = true;
+            }
+            _ => self.line.extend_from_slice(bytes),
+        }
+        self.begun = true;
+        self.reader.consume(taken);
+        ended.then(|| self.finish())
     }
 
     fn finish(&mut self) -> Line {

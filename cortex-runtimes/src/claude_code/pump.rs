@@ -27,7 +27,7 @@ use self::ending::DRAIN_WAIT;
 use super::closing::{Closing, Stage};
 use super::map::{Conversation, Step};
 use super::mention::literal;
-use super::pipes::{next, write};
+use super::pipes::{buffered, next, write};
 use super::session::Command;
 use super::summary::one_line;
 use super::wire;
@@ -184,7 +184,14 @@ impl Pump {
                 // The process is about to end and says more by its exit.
                 Happened::Wrote(None) => self.hang_up(),
                 Happened::Room => self.pass_on(),
-                Happened::Said(Some(line)) => self.heard(&line).await,
+                Happened::Said(Some(line)) => {
+                    self.heard(&line).await;
+                    // What was read with it needs no look at everything else, unless it leads to more than output.
+                    while let Some(line) = self.reads_on().then(|| buffered(&mut stdout)).flatten()
+                    {
+                        self.heard(&line).await;
+                    }
+                }
                 Happened::Said(None) => {
                     // Without its output it is of no use. An end by itself explains more.
                     drop(timeout(DRAIN_WAIT, self.owned.exited()).await);
@@ -218,6 +225,12 @@ impl Pump {
             line = next(stderr), if reads => Happened::Complained(line),
             _ = self.owned.exited() => Happened::Exited,
         }
+    }
+
+    /// Whether there is nothing to do but to read on.
+    fn reads_on(&mut self) -> bool {
+        self.pass_on();
+        self.outbox.is_empty() && self.unsent.is_empty() && self.closing.is_none()
     }
 
     /// Passes on what there is room for.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use cortex_lib::port::OutputKind;
 
-use super::wire::StreamEvent;
+use super::wire::{StreamEvent, StreamKind};
 
 /// A line to show.
 type Shown = (OutputKind, String);
@@ -23,25 +23,26 @@ pub(super) struct Stream {
 impl Stream {
     /// Takes in an event of it.
     pub(super) fn take(&mut self, event: StreamEvent) -> Vec<Shown> {
-        match event {
-            StreamEvent::MessageStart { message } => {
+        let StreamEvent { kind, message, delta } = event;
+        match kind {
+            StreamKind::MessageStart => {
                 let rest = self.flush();
                 self.messages.insert(message.id);
                 self.open = true;
                 rest.into_iter().collect()
             }
-            StreamEvent::ContentBlockDelta { delta } => match (delta.text, delta.thinking) {
+            StreamKind::ContentBlockDelta => match (delta.text, delta.thinking) {
                 (Some(text), _) => self.piece(OutputKind::Text, &text),
                 (None, Some(text)) => self.piece(OutputKind::Thinking, &text),
                 (None, None) => Vec::new(),
             },
-            StreamEvent::ContentBlockStop {} => self.flush().into_iter().collect(),
-            StreamEvent::MessageDelta { delta } => {
+            StreamKind::ContentBlockStop => self.flush().into_iter().collect(),
+            StreamKind::MessageDelta => {
                 // The late end of a stream that broke off gives no reason.
                 self.open &= delta.stop_reason.is_none();
                 Vec::new()
             }
-            StreamEvent::Other => Vec::new(),
+            StreamKind::Other => Vec::new(),
         }
     }
 

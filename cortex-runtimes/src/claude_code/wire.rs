@@ -16,8 +16,8 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use self::said::lenient;
 pub(super) use self::said::{
     Answer, ApiRetry, Asked, Assistant, BackgroundTask, Block, ControlAnswer, ControlRequest,
-    Elicitation, Init, Initialized, McpStatus, RateLimitInfo, State, StreamEvent, StreamLine,
-    Tokens, TurnResult, User,
+    Elicitation, Init, Initialized, McpStatus, RateLimitInfo, State, StreamEvent, StreamKind,
+    StreamLine, Tokens, TurnResult, User,
 };
 pub(super) use self::say::{answer, deny, request, unsupported, user};
 
@@ -88,8 +88,16 @@ struct Head<'a> {
     subtype: Option<Cow<'a, str>>,
 }
 
+/// How most lines begin. Their head needs no reading of its own.
+const STREAM_EVENT: &str = r#"{"type":"stream_event","#;
+
 /// Reads a line of standard output.
 pub(super) fn read(line: &str) -> FromCli {
+    if line.starts_with(STREAM_EVENT)
+        && let Some(line) = parse(line)
+    {
+        return FromCli::Stream(line);
+    }
     let Ok(head) = serde_json::from_str::<Head<'_>>(line) else {
         return match serde_json::from_str::<IgnoredAny>(line) {
             Ok(_) => FromCli::Unknown { what: "an object without a type".to_owned() },

@@ -15,6 +15,9 @@ use serde_json::json;
 /// What is said for a turn that uses a tool.
 pub(crate) const USE_A_TOOL: &str = "use a tool";
 
+/// The tool's command: quick, and none of those that a CLI knows to be harmless.
+const TOOL: &str = "touch turn";
+
 /// A CLI with a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cli {
@@ -85,12 +88,12 @@ impl Cli {
         }
     }
 
-    /// A model that says one word, or runs `true` first.
+    /// A model that says one word, or runs first what each of the CLIs asks about.
     pub(crate) fn script(self) -> Script {
         let (tool, input) = match self {
-            Self::ClaudeCode => ("Bash", json!({ "command": "true" })),
-            Self::Codex => ("exec_command", json!({ "cmd": "true" })),
-            Self::OpenCode => ("bash", json!({ "command": "true", "description": "Nothing" })),
+            Self::ClaudeCode => ("Bash", json!({ "command": TOOL })),
+            Self::Codex => ("exec_command", json!({ "cmd": TOOL })),
+            Self::OpenCode => ("bash", json!({ "command": TOOL, "description": "Nothing" })),
         };
         Script::new()
             .on(When::tool_result(""), Answer::text("done"))

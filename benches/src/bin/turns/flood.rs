@@ -73,6 +73,7 @@ pub(crate) fn play() -> Result<()> {
     let mut out = std::io::stdout().lock();
     // Reading the lines alone: no protocol.
     if std::env::args().nth(1).as_deref() == Some("--alone") {
+        writeln!(out)?;
         return Ok(out.write_all(&flood)?);
     }
     for heard in std::io::stdin().lock().lines() {
@@ -139,13 +140,13 @@ async fn lines_alone(sort: &str) -> Result<Duration> {
         .stdout(Stdio::piped())
         .spawn()?;
     let mut lines = Lines::new(child.stdout.take().context("no output")?);
-    // From the first line on: the start of a program is not what is measured.
-    let mut began = None;
-    while lines.next_line().await?.is_some() {
-        began.get_or_insert_with(Instant::now);
-    }
+    // From an empty line on: the start of a program is not what is measured.
+    lines.next_line().await?;
+    let began = Instant::now();
+    while lines.next_line().await?.is_some() {}
+    let took = began.elapsed();
     child.wait().await?;
-    Ok(began.map(|began| began.elapsed()).unwrap_or_default())
+    Ok(took)
 }
 
 fn rate(bytes: usize, took: Duration) -> f64 {

@@ -56,11 +56,6 @@ pub(crate) async fn latency(cli: Cli, asked: &Asked) -> Result<()> {
     }
     for (what, text) in [("a turn of one answer", "say a word"), ("a turn with a tool", USE_A_TOOL)]
     {
-        // The request of the tool comes over another way than the answer, which the least loop does not have.
-        if cli == Cli::OpenCode && text == USE_A_TOOL {
-            println!("\n{what}: not compared, the bare loop has no stream of events");
-            continue;
-        }
         let (measured, fsync) = seats.run(text, asked.rounds, disk.path()).await?;
         seats.print(what, &measured, &fsync);
     }

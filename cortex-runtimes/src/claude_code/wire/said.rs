@@ -189,51 +189,51 @@ pub(in crate::claude_code) struct StreamLine {
     pub(in crate::claude_code) parent_tool_use_id: Option<String>,
 }
 
-/// An event of the model's stream.
+/// An event of the model's stream. One flat object for all kinds: a line comes for every few words, and by its tag it would
+/// be read twice.
 #[derive(Debug, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub(in crate::claude_code) enum StreamEvent {
+pub(in crate::claude_code) struct StreamEvent {
+    #[serde(rename = "type")]
+    pub(in crate::claude_code) kind: StreamKind,
+    /// In `message_start`.
+    #[serde(default)]
+    pub(in crate::claude_code) message: StreamMessage,
+    /// In `content_block_delta` and `message_delta`.
+    #[serde(default)]
+    pub(in crate::claude_code) delta: Delta,
+}
+
+/// What an event of the stream tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::claude_code) enum StreamKind {
     /// A message begins.
-    MessageStart {
-        /// Only its name is needed.
-        message: StreamMessage,
-    },
+    MessageStart,
     /// A piece of a block.
-    ContentBlockDelta {
-        #[serde(default)]
-        delta: Delta,
-    },
+    ContentBlockDelta,
     /// A block is complete.
-    ContentBlockStop {},
+    ContentBlockStop,
     /// The message is about to end.
-    MessageDelta {
-        #[serde(default)]
-        delta: MessageDelta,
-    },
+    MessageDelta,
     /// Anything else.
     #[serde(other)]
     Other,
 }
 
 /// The message that begins.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(in crate::claude_code) struct StreamMessage {
     #[serde(default)]
     pub(in crate::claude_code) id: String,
 }
 
-/// A piece of a block: text or thinking.
+/// A piece of a block, text or thinking, or how a message ends.
 #[derive(Debug, Default, Deserialize)]
 pub(in crate::claude_code) struct Delta {
     #[serde(default)]
     pub(in crate::claude_code) text: Option<String>,
     #[serde(default)]
     pub(in crate::claude_code) thinking: Option<String>,
-}
-
-/// How a message ends.
-#[derive(Debug, Default, Deserialize)]
-pub(in crate::claude_code) struct MessageDelta {
     #[serde(default, deserialize_with = "lenient")]
     pub(in crate::claude_code) stop_reason: Option<String>,
 }
