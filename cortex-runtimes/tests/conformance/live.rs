@@ -9,7 +9,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use cortex_lib::port::{Health, Runtime};
 use cortex_runtimes::conformance::{Ability, Scenario, Stage, Subject};
-use cortex_runtimes::{ClaudeCode, ClaudeCodeConfig};
+use cortex_runtimes::{
+    ClaudeCode, ClaudeCodeConfig, Codex, CodexConfig, OpenCode, OpenCodeConfig, ProcessUse,
+};
 use tempfile::TempDir;
 
 use crate::results::Results;
@@ -42,14 +44,21 @@ pub(crate) fn results() -> Results {
     results
 }
 
+/// With a process for each session, so that what belongs to one can be told from what a person runs.
 fn subjects() -> Vec<Live> {
-    let claude_code = Arc::new(ClaudeCode::new(ClaudeCodeConfig::default()));
-    vec![Live {
-        name: "claude-code",
-        runtime: claude_code,
-        models: &["claude-haiku-4-5-20251001", "claude-sonnet-4-5-20250929"],
-        lacks: &[],
-    }]
+    let process = ProcessUse::PerAgent;
+    let codex = CodexConfig { process, ..CodexConfig::default() };
+    let opencode = OpenCodeConfig { process, ..OpenCodeConfig::default() };
+    vec![
+        Live {
+            name: "claude-code",
+            runtime: Arc::new(ClaudeCode::new(ClaudeCodeConfig::default())),
+            models: &["claude-haiku-4-5-20251001", "claude-sonnet-4-5-20250929"],
+        },
+        // Which models a person may use is known to their account alone.
+        Live { name: "codex", runtime: Arc::new(Codex::new(codex)), models: &[] },
+        Live { name: "opencode", runtime: Arc::new(OpenCode::new(opencode)), models: &[] },
+    ]
 }
 
 fn say(text: &str) {
@@ -61,7 +70,6 @@ struct Live {
     name: &'static str,
     runtime: Arc<dyn Runtime>,
     models: &'static [&'static str],
-    lacks: &'static [Ability],
 }
 
 #[async_trait]
@@ -72,7 +80,7 @@ impl Subject for Live {
 
     fn abilities(&self) -> BTreeSet<Ability> {
         // Its service cannot be made to fail, and what a repository may bring is tried with the scripted model.
-        let has = [
+        BTreeSet::from([
             Ability::Memory,
             Ability::Instructions,
             Ability::Shell,
@@ -80,8 +88,7 @@ impl Subject for Live {
             Ability::Processes,
             Ability::Tree,
             Ability::Program,
-        ];
-        has.into_iter().filter(|ability| !self.lacks.contains(ability)).collect()
+        ])
     }
 
     fn is_live(&self) -> bool {

@@ -4,7 +4,7 @@ use cortex_lib::domain::usage::Usage;
 use cortex_lib::port::OutputKind;
 
 use super::say;
-use crate::conformance::case::{Case, Outcome, Seen, cases, ensure};
+use crate::conformance::case::{Case, Outcome, Seen, Stop, cases, ensure};
 use crate::conformance::live::succeeded;
 use crate::conformance::place::Bench;
 use crate::conformance::scenario::{Act, Scenario};
@@ -108,6 +108,10 @@ async fn the_chosen_model_is_asked(bench: &Bench<'_>) -> Outcome {
     let hello = scenario.prompt(say("hello"));
     let place = bench.stage(&scenario).await?;
     let models = place.stage.models();
+    if models.is_empty() && bench.subject.is_live() {
+        let why = "which models this account may choose is not known";
+        return Err(Stop::NotShown(why.to_owned()));
+    }
     ensure!(!models.is_empty(), "the subject names no models to choose");
     for model in models {
         let mut live = place.open_with(|spec| spec.model = Some(model.clone())).await?;
