@@ -8,9 +8,16 @@
 )]
 
 #[cfg(target_os = "linux")]
+#[path = "../shared/dead_endpoints.rs"]
+mod dead_endpoints;
+#[cfg(target_os = "linux")]
+#[path = "../shared/endpoint.rs"]
 mod endpoint;
 #[cfg(target_os = "linux")]
 mod limits;
+#[cfg(target_os = "linux")]
+#[path = "../shared/live.rs"]
+mod live;
 #[cfg(target_os = "linux")]
 mod orchestrator;
 #[cfg(target_os = "linux")]
@@ -20,9 +27,15 @@ mod place;
 #[cfg(target_os = "linux")]
 mod planner;
 #[cfg(target_os = "linux")]
+#[path = "../shared/processes.rs"]
+mod processes;
+#[cfg(target_os = "linux")]
 mod questions;
 #[cfg(target_os = "linux")]
 mod sessions;
+#[cfg(target_os = "linux")]
+#[path = "../shared/spec.rs"]
+mod spec;
 #[cfg(target_os = "linux")]
 mod steering;
 #[cfg(target_os = "linux")]

@@ -10,13 +10,21 @@
 #[cfg(target_os = "linux")]
 mod confined;
 #[cfg(target_os = "linux")]
-#[path = "../claude_code/endpoint.rs"]
-#[expect(dead_code, reason = "shared with the tests of another driver, which need more of it")]
+#[path = "../shared/endpoint.rs"]
 mod endpoint;
+#[cfg(target_os = "linux")]
+#[path = "../shared/live.rs"]
+mod live;
 #[cfg(target_os = "linux")]
 mod place;
 #[cfg(target_os = "linux")]
+#[path = "../shared/processes.rs"]
+mod processes;
+#[cfg(target_os = "linux")]
 mod sessions;
+#[cfg(target_os = "linux")]
+#[path = "../shared/spec.rs"]
+mod spec;
 #[cfg(target_os = "linux")]
 mod terminal;
 #[cfg(target_os = "linux")]

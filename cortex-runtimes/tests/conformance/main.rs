@@ -28,6 +28,9 @@ mod page;
 mod results;
 #[cfg(target_os = "linux")]
 mod scripted;
+#[cfg(target_os = "linux")]
+#[path = "../shared/spec.rs"]
+mod spec;
 
 use std::process::ExitCode;
 

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use cortex_lib::domain::agent::{Interaction, Role};
 use cortex_lib::ids::SessionId;
 use cortex_lib::port::{Opened, Runtime, SessionSpec};
 use cortex_runtimes::conformance::{Ability, Act, Attempt, Heard, Scenario, Stage, Subject};
@@ -17,6 +16,7 @@ use cortex_scripted::{CliHome, Script, ScriptedChat};
 use serde_json::{Value, json};
 
 use crate::model::{Tools, heard, script};
+use crate::spec::spec;
 
 /// The subject. A server of OpenCode takes seconds to start and half a gigabyte, so all places share one, with a model that
 /// plays one scenario after the other; each has a project of its own.
@@ -97,22 +97,7 @@ impl Drop for Shared {
 }
 
 fn keeper_spec(home: &CliHome) -> SessionSpec {
-    let scratch = home.home().join("keeper");
-    fs_err::create_dir_all(&scratch).unwrap();
-    SessionSpec {
-        session_id: SessionId::new("keeper"),
-        agent_id: None,
-        role: Role::Worker,
-        interaction: Interaction::Structured,
-        cwd: home.project(),
-        scratch,
-        model: None,
-        instructions: None,
-        resume: None,
-        read_only: false,
-        trusted: false,
-        mcp: None,
-    }
+    SessionSpec { agent_id: None, ..spec(&SessionId::new("keeper"), home.project(), &home.home()) }
 }
 
 #[async_trait]

@@ -8,15 +8,25 @@
 )]
 
 #[cfg(target_os = "linux")]
+#[path = "../shared/endpoint.rs"]
 mod endpoint;
 #[cfg(target_os = "linux")]
 mod failures;
 #[cfg(target_os = "linux")]
+#[path = "../shared/live.rs"]
+mod live;
+#[cfg(target_os = "linux")]
 mod place;
+#[cfg(target_os = "linux")]
+#[path = "../shared/processes.rs"]
+mod processes;
 #[cfg(target_os = "linux")]
 mod rights;
 #[cfg(target_os = "linux")]
 mod servers;
+#[cfg(target_os = "linux")]
+#[path = "../shared/spec.rs"]
+mod spec;
 #[cfg(target_os = "linux")]
 mod terminal;
 #[cfg(target_os = "linux")]

@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 /// The endpoint.
 pub(crate) struct Endpoint {
     pub(crate) url: String,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    pub(crate) seen: Arc<Mutex<Vec<Seen>>>,
 }
 
 /// What one request was.
