@@ -412,7 +412,7 @@ pub(super) async fn close_unheard(host: Arc<dyn Host>, wake: Wake) {
     }
 }
 
-fn panicked() -> Error {
+pub(super) fn panicked() -> Error {
     Error::new(Code::Defect, "the driver panicked")
 }
 

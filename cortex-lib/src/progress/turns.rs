@@ -128,8 +128,10 @@ impl WriteTx<'_> {
         }
     }
 
-    /// Tells every direct turn that the core stops in order.
+    /// Tells every direct turn that the core stops in order, and that nothing more goes into it.
     pub(crate) fn end_direct_turns_for_shutdown(&mut self) -> Result<()> {
+        // In the same transaction: what came too late for a turn would begin another one when that ends.
+        self.cut_steers_for_shutdown()?;
         for turn in self.live_direct_turns()? {
             self.step_direct_turn(&turn.id, TurnInput::Interrupt, None)?;
             self.end_approvals_of_turn(&turn.id, ApprovalInput::CoreGone)?;
