@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::incoming::Incoming;
 use super::output::{Output, OutputBus};
@@ -52,6 +53,8 @@ pub(super) struct Work {
     pub(super) turn: TurnId,
     pub(super) task: Option<TaskId>,
     pub(super) attempt: Option<AttemptId>,
+    /// Told when the driver has begun to send it.
+    pub(super) handed: CancellationToken,
 }
 
 impl Pulse {
@@ -99,6 +102,11 @@ impl Pulse {
     /// Whether this is the turn that it was given last.
     pub(super) fn works_on(&self, turn: &TurnId) -> bool {
         self.work().is_some_and(|work| work.turn == *turn)
+    }
+
+    /// Tells when the driver has begun to send this turn. None: it is not the one that it was given last.
+    pub(super) fn handed(&self, turn: &TurnId) -> Option<CancellationToken> {
+        self.work().filter(|work| work.turn == *turn).map(|work| work.handed)
     }
 
     fn signs(&self) -> MutexGuard<'_, Signs> {
