@@ -125,6 +125,11 @@ pub const INTEGRATE_TIMEOUT: Duration = Duration::from_mins(5);
 pub const WORKTREE_REMOVAL_WAIT: Duration = Duration::from_secs(10);
 /// A start waits this long for the runtime (seed).
 pub const START_TIMEOUT: Duration = Duration::from_mins(1);
+/// A runtime says within this time whether a turn hears a message; after it, nobody knows. Half of what the sender
+/// waits, so that a message behind one that hangs is still handed over.
+pub const STEER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Messages on their way to one turn at once. More than that only hides a runtime that takes none.
+pub const STEERS_OPEN_MAX: usize = 16;
 /// An agent that has not let go of an ended turn by then is stopped (seed).
 pub const RELEASE_GRACE: Duration = Duration::from_secs(30);
 /// A session that is told to close has this long before it is killed.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::incoming;
-use super::jobs::Outcome;
+use super::jobs::{Outcome, gone};
 use super::run::Engine;
 use super::wake::Done;
 use crate::domain::approval::ApprovalStatus;
@@ -35,23 +35,25 @@ impl Engine {
         Ok(())
     }
 
-    /// Gives the answer that a row owes.
+    /// Gives the answer that a row owes. A session that does not take it in is silent, and stalls.
     pub(super) fn answer(&self, id: &ApprovalId) -> Result<Outcome> {
         let approval = self.core().store().read(|tx| tx.approval(id))?;
-        let session = self.session(&approval.session_id)?;
+        let live = self.live.get(&approval.session_id).ok_or_else(gone)?;
+        let (session, pulse) = (Arc::clone(&live.session), Arc::clone(&live.pulse));
+        let env = Arc::clone(self.core().env());
+        let decided = pulse.decided(env.monotonic());
         Ok(Box::pin(async move {
             let answer = answer_of(&approval);
-            Done::Answered(session.answer(&approval.request_id, answer).await)
+            let answered = session.answer(&approval.request_id, answer).await;
+            if answered.is_ok() && approval.state.status() == ApprovalStatus::Allowed {
+                pulse.allowed(env.monotonic(), decided);
+            }
+            Done::Answered(answered)
         }))
     }
 
-    /// A session was told, or does not take the answer. From here on its silence counts again, unless its tool runs.
+    /// A session was told, or does not take the answer.
     pub(super) async fn answered(&mut self, id: &ApprovalId, answered: Result<()>) -> Result<()> {
-        let approval = self.core().store().read(|tx| tx.approval(id))?;
-        let runs = answered.is_ok() && approval.state.status() == ApprovalStatus::Allowed;
-        if let Some(live) = self.live.get(&approval.session_id) {
-            live.pulse.beat(self.core().env().monotonic(), runs);
-        }
         if let Err(error) = &answered {
             tracing::debug!(approval = %id, code = %error.code(), "not answered: {}", error.message());
         }

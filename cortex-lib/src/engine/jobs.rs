@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tokio::sync::mpsc::error::SendError;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::core::Core;
 use super::incoming;
 use super::live::{Live, Pulse, Pump, Work};
 use super::run::{Begun, Engine, stale_is_fine};
+use super::sending;
 use super::shutdown::close_within;
 use super::wake::{Done, Job, Wake};
 use crate::domain::attempt::{AttemptInput, Cause, EndReason};
@@ -68,9 +69,6 @@ impl Engine {
             Job::SendTurn(id) => self.send_turn(id)?,
             Job::InterruptTurn(id) => {
                 let attempt = self.core.store().read(|tx| tx.attempt(id))?.ok_or_else(gone)?;
-                if self.was_never_sent(&attempt.session_id, &attempt.turn_id) {
-                    return Ok(Box::pin(async { Done::NeverSent }));
-                }
                 self.interrupt(&attempt.session_id, attempt.turn_id)?
             }
             Job::Verify(id) => self.verify(id)?,
@@ -88,21 +86,13 @@ impl Engine {
                     Ok((turn, inbox))
                 })?;
                 let instruction = instruction::with_inbox(turn.text, inbox);
-                let session = self.session(&turn.session_id)?;
-                let work = Work { turn: turn.id.clone(), task: None, attempt: None };
-                self.begin_work(&turn.session_id, work);
-                Box::pin(async move {
-                    Done::Sent(
-                        session.send(Turn { id: turn.id, attempt_id: None, instruction }).await,
-                    )
-                })
+                let (session, handed) = self.begin_work(&turn.session_id, &turn.id, None)?;
+                let turn = Turn { id: turn.id, attempt_id: None, instruction };
+                Box::pin(async move { Done::Sent(sending::send(session, turn, handed).await) })
             }
             Job::Steer(id, turn) => self.steer(id, turn)?,
             Job::InterruptDirect(id) => {
                 let turn = self.core.store().read(|tx| tx.direct_turn(id))?.ok_or_else(gone)?;
-                if self.was_never_sent(&turn.session_id, &turn.id) {
-                    return Ok(Box::pin(async { Done::NeverSent }));
-                }
                 self.interrupt(&turn.session_id, turn.id)?
             }
             Job::Answer(id) => self.answer(id)?,
@@ -113,15 +103,24 @@ impl Engine {
         self.live.get(id).map(|live| Arc::clone(&live.session)).ok_or_else(gone)
     }
 
-    fn begin_work(&self, id: &SessionId, work: Work) {
-        if let Some(live) = self.live.get(id) {
-            live.pulse.begin(work, self.core.env().monotonic());
-        }
-    }
-
-    /// Whether a turn was told to end before it went to its session, which will never speak of it then.
-    fn was_never_sent(&self, id: &SessionId, turn: &TurnId) -> bool {
-        self.live.get(id).is_some_and(|live| !live.pulse.works_on(turn))
+    /// A turn is on its way to its session. The guard goes when the driver has begun to send it.
+    fn begin_work(
+        &self,
+        id: &SessionId,
+        turn: &TurnId,
+        attempt: Option<&Attempt>,
+    ) -> Result<(Arc<dyn Session>, DropGuard)> {
+        let live = self.live.get(id).ok_or_else(gone)?;
+        let handed = CancellationToken::new();
+        let guard = handed.clone().drop_guard();
+        let work = Work {
+            turn: turn.clone(),
+            task: attempt.map(|attempt| attempt.task_id.clone()),
+            attempt: attempt.map(|attempt| attempt.id.clone()),
+            handed,
+        };
+        live.pulse.begin(work, self.core.env().monotonic());
+        Ok((Arc::clone(&live.session), guard))
     }
 
     fn close(&self, id: &SessionId) -> Outcome {
@@ -159,19 +158,19 @@ impl Engine {
             };
             return Err(Error::new(code, message));
         }
-        let session = self.session(&attempt.session_id)?;
-        let work = Work {
-            turn: attempt.turn_id.clone(),
-            task: Some(attempt.task_id),
-            attempt: Some(attempt.id.clone()),
-        };
-        self.begin_work(&attempt.session_id, work);
+        let (session, handed) =
+            self.begin_work(&attempt.session_id, &attempt.turn_id, Some(&attempt))?;
         let turn = Turn { id: attempt.turn_id, attempt_id: Some(attempt.id), instruction };
-        Ok(Box::pin(async move { Done::Sent(session.send(turn).await) }))
+        Ok(Box::pin(async move { Done::Sent(sending::send(session, turn, handed).await) }))
     }
 
     fn interrupt(&self, id: &SessionId, turn: TurnId) -> Result<Outcome> {
-        let session = self.session(id)?;
+        let live = self.live.get(id).ok_or_else(gone)?;
+        // It was told to end before it went to its session, which will never speak of it then.
+        let Some(handed) = live.pulse.handed(&turn) else {
+            return Ok(Box::pin(async { Done::NeverSent }));
+        };
+        let session = Arc::clone(&live.session);
         let runtime_id = self.core.store().read(|tx| tx.session(id))?.ok_or_else(gone)?.runtime_id;
         let able =
             self.core.runtime(&runtime_id)?.info().capabilities.contains(&Capability::Interrupt);
@@ -180,7 +179,7 @@ impl Engine {
                 let message = format!("{runtime_id} cannot interrupt a turn");
                 return Done::Interrupted(Err(Error::new(Code::RuntimeCapabilityMissing, message)));
             }
-            Done::Interrupted(session.interrupt(&turn).await)
+            Done::Interrupted(sending::interrupt(session, turn, handed).await)
         }))
     }
 
@@ -412,7 +411,7 @@ pub(super) async fn close_unheard(host: Arc<dyn Host>, wake: Wake) {
     }
 }
 
-fn panicked() -> Error {
+pub(super) fn panicked() -> Error {
     Error::new(Code::Defect, "the driver panicked")
 }
 

@@ -1,10 +1,10 @@
 //! The sessions of this life, as the engine holds them.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::incoming::Incoming;
 use super::output::{Output, OutputBus};
@@ -28,12 +28,23 @@ pub(super) struct Live {
 /// When a session last showed a sign of life, and what it works on.
 #[derive(Debug, Default)]
 pub(super) struct Pulse {
-    /// Milliseconds of the monotonic clock.
-    last_ms: AtomicU64,
-    /// Whether it runs a tool: a tool may be silent for as long as it needs.
-    in_tool: AtomicBool,
+    /// A lock, because the pump of the session and the engine both write; it is held for a few fields.
+    signs: Mutex<Signs>,
     /// A lock, because the pump of the session reads what the engine sets; it is held for a copy.
     work: Mutex<Option<Work>>,
+}
+
+/// What a session showed of itself.
+#[derive(Debug, Default)]
+struct Signs {
+    /// When, by the monotonic clock.
+    last: Duration,
+    /// Whether it runs a tool: a tool may be silent for as long as it needs.
+    in_tool: bool,
+    /// Whether one of its tools was allowed since it last showed that none runs.
+    allowed: bool,
+    /// How often it showed that none runs.
+    idle: u64,
 }
 
 /// What a session works on.
@@ -42,6 +53,8 @@ pub(super) struct Work {
     pub(super) turn: TurnId,
     pub(super) task: Option<TaskId>,
     pub(super) attempt: Option<AttemptId>,
+    /// Told when the driver has begun to send it.
+    pub(super) handed: CancellationToken,
 }
 
 impl Pulse {
@@ -53,14 +66,32 @@ impl Pulse {
 
     /// It shows a sign of life. `in_tool`: from here on silence is no stall.
     pub(super) fn beat(&self, now: Duration, in_tool: bool) {
-        self.last_ms.store(u64::try_from(now.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        self.in_tool.store(in_tool, Ordering::Relaxed);
+        let mut signs = self.signs();
+        (signs.last, signs.in_tool) = (now, in_tool);
+        signs.allowed &= in_tool;
+        signs.idle = signs.idle.wrapping_add(u64::from(!in_tool));
+    }
+
+    /// A tool request of it was decided, and the answer is on its way. From here on its silence counts, unless another
+    /// tool runs that was allowed. Returns what [`allowed`](Self::allowed) is told later.
+    pub(super) fn decided(&self, now: Duration) -> u64 {
+        let mut signs = self.signs();
+        (signs.last, signs.in_tool) = (now, signs.allowed);
+        signs.idle
+    }
+
+    /// It was told that a tool may run. What it has shown since that was `decided` counts more.
+    pub(super) fn allowed(&self, now: Duration, decided: u64) {
+        let mut signs = self.signs();
+        if signs.idle == decided {
+            (signs.last, signs.in_tool, signs.allowed) = (now, true, true);
+        }
     }
 
     /// When its silence becomes a stall. None: a tool runs.
     pub(super) fn stalls_at(&self, limit: Duration) -> Option<Duration> {
-        let last = Duration::from_millis(self.last_ms.load(Ordering::Relaxed));
-        (!self.in_tool.load(Ordering::Relaxed)).then(|| last.saturating_add(limit))
+        let signs = self.signs();
+        (!signs.in_tool).then(|| signs.last.saturating_add(limit))
     }
 
     /// When to look for a stall again. While a tool runs nothing is due, but its end wakes nobody.
@@ -71,6 +102,15 @@ impl Pulse {
     /// Whether this is the turn that it was given last.
     pub(super) fn works_on(&self, turn: &TurnId) -> bool {
         self.work().is_some_and(|work| work.turn == *turn)
+    }
+
+    /// Tells when the driver has begun to send this turn. None: it is not the one that it was given last.
+    pub(super) fn handed(&self, turn: &TurnId) -> Option<CancellationToken> {
+        self.work().filter(|work| work.turn == *turn).map(|work| work.handed)
+    }
+
+    fn signs(&self) -> MutexGuard<'_, Signs> {
+        self.signs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn work(&self) -> Option<Work> {

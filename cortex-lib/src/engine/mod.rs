@@ -19,6 +19,7 @@ mod opening;
 mod output;
 mod plan_turn;
 mod run;
+mod sending;
 mod sessions;
 mod shutdown;
 mod steering;

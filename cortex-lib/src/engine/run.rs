@@ -214,7 +214,7 @@ impl Engine {
     /// are left out: their silence is not theirs (H-45).
     fn running_attempts(&self) -> Result<Vec<(Attempt, &Live)>> {
         let (attempts, asking) =
-            self.core.store().read(|tx| Ok((tx.live_attempts()?, asking_sessions(tx)?)))?;
+            self.core.store().read(|tx| Ok((tx.live_attempts()?, self.asking_sessions(tx)?)))?;
         let attempts = attempts.into_iter().filter(|attempt| !asking.contains(&attempt.session_id));
         let running = attempts.filter(|attempt| {
             matches!(attempt.state, AttemptState::Starting | AttemptState::Running)
@@ -227,8 +227,10 @@ impl Engine {
 
     /// Direct turns that went to a session of this life and have not ended or been told to, and do not wait for a person.
     fn running_direct_turns(&self) -> Result<Vec<(TurnId, &Live)>> {
-        let (turns, asking) =
-            self.core.store().read(|tx| Ok((tx.live_direct_turns()?, asking_sessions(tx)?)))?;
+        let (turns, asking) = self
+            .core
+            .store()
+            .read(|tx| Ok((tx.live_direct_turns()?, self.asking_sessions(tx)?)))?;
         let running = turns
             .into_iter()
             .filter(|turn| turn.state.may_act() && !asking.contains(&turn.session_id));
@@ -236,6 +238,13 @@ impl Engine {
             .filter_map(|turn| self.live.get(&turn.session_id).map(|live| (turn.id, live)))
             .filter(|(turn, live)| live.pulse.works_on(turn))
             .collect())
+    }
+
+    /// Sessions that wait for a person, or for us: an answer that is on its way counts no more.
+    fn asking_sessions(&self, tx: &ReadTx<'_>) -> Result<BTreeSet<SessionId>> {
+        let open = tx.open_approvals()?.into_iter();
+        let waiting = open.filter(|open| !self.begun.contains_key(&Job::Answer(open.id.clone())));
+        Ok(waiting.map(|open| open.session_id).collect())
     }
 
     /// A direct turn that says nothing for too long is ended as well.
@@ -449,11 +458,6 @@ fn owed_jobs(tx: &ReadTx<'_>) -> Result<BTreeSet<Job>> {
     owed.extend(agents.chain(turns).chain(answers));
     owed.extend(owed_to_steers(tx)?);
     Ok(owed)
-}
-
-/// Sessions that wait for a person, or for what was decided.
-fn asking_sessions(tx: &ReadTx<'_>) -> Result<BTreeSet<SessionId>> {
-    Ok(tx.open_approvals()?.into_iter().map(|approval| approval.session_id).collect())
 }
 
 /// Whether the session of an attempt may live.

@@ -118,30 +118,26 @@ impl Request {
     ///
     /// `validation.invalid_arguments`.
     pub(super) fn ask(self) -> Result<Ask> {
-        let call = self.call.map(|name| (name, self.args.clone()));
-        let is_call = call.is_some();
+        let Self { id: _, call, mut args, follow, output, attach, typed, resize } = self;
+        let call = call
+            .map(|name| Ask::Call { name, args: args.take().unwrap_or_else(|| Map::new().into()) });
         let asks = [
-            call.map(|(name, args)| Ask::Call { name, args: args.unwrap_or_else(no_arguments) }),
-            self.follow.map(|follow| Ask::Events { after: follow.after }),
-            self.output.map(|_| Ask::Output),
-            self.attach.map(Ask::Attach),
-            self.typed.map(Ask::Type),
-            self.resize.map(Ask::Resize),
+            call,
+            follow.map(|follow| Ask::Events { after: follow.after }),
+            output.map(|_| Ask::Output),
+            attach.map(Ask::Attach),
+            typed.map(Ask::Type),
+            resize.map(Ask::Resize),
         ];
         let mut asks = asks.into_iter().flatten();
         match (asks.next(), asks.next()) {
-            (Some(ask), None) if (is_call || self.args.is_none()) && self.output != Some(false) => {
-                Ok(ask)
-            }
+            // What no call has taken belongs to nothing.
+            (Some(ask), None) if args.is_none() && output != Some(false) => Ok(ask),
             _ => Err(refusal(
                 "must have exactly one of `call` (with `args`), `follow`, `output`, `attach`, `type` and `resize`",
             )),
         }
     }
-}
-
-fn no_arguments() -> Value {
-    Map::new().into()
 }
 
 /// A request that cannot be understood.

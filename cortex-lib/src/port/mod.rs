@@ -2,6 +2,7 @@
 //! verification. Each is a trait; the core names no driver.
 
 mod host;
+mod picture;
 mod runtime;
 #[cfg(feature = "testing")]
 mod scripted;
@@ -11,6 +12,7 @@ mod verify;
 mod workspace;
 
 pub use host::Host;
+pub use picture::{Cell, Color, Picture, Style};
 pub use runtime::{
     Health, HealthReport, McpAccess, Opened, ProcessStrategy, Runtime, RuntimeInfo, SessionSpec,
 };
@@ -22,6 +24,6 @@ pub use session::{
     Answers, Choice, OutputKind, Question, Session, SessionEvent, SessionFacts, Steered,
     ToolAnswer, ToolRequest, Turn, TurnEnd, TurnFailure, TurnOutcome,
 };
-pub use terminal::{Attached, Cell, Color, Picture, Style, Terminal, TerminalSize};
+pub use terminal::{Attached, Terminal, TerminalSize};
 pub use verify::{VerificationOutcome, VerificationRequest, Verifier};
 pub use workspace::{Change, ChangedFile, Git, Kept, Squash, Worktree};

@@ -294,7 +294,7 @@ impl ReadTx<'_> {
             return Ok(None);
         };
         let state = self.attempt(&attempt)?.map(|attempt| attempt.state);
-        let counts = state.is_some_and(|state| state.holds_agent() && !state.is_letting_go());
+        let counts = state.is_some_and(|state| state.may_act());
         Ok((!counts).then_some(attempt))
     }
 

@@ -262,11 +262,24 @@ impl WriteTx<'_> {
         Ok(())
     }
 
-    /// A turn is over or was told to end: nothing more may be allowed to it.
-    pub(super) fn end_approvals_of_turn(&mut self, turn: &TurnId) -> Result<()> {
+    /// A turn is over or was told to end: nothing more may be allowed to it. `input`: whether that is its own end or
+    /// that of the core.
+    pub(super) fn end_approvals_of_turn(
+        &mut self,
+        turn: &TurnId,
+        input: ApprovalInput,
+    ) -> Result<()> {
+        let why = match input {
+            ApprovalInput::CoreGone => "the core went down",
+            ApprovalInput::Allow
+            | ApprovalInput::Deny
+            | ApprovalInput::Told
+            | ApprovalInput::Withdraw
+            | ApprovalInput::SessionGone => "its turn ended",
+        };
         let open = self.open_approvals()?.into_iter();
         for approval in open.filter(|open| open.turn_id == *turn).collect::<Vec<_>>() {
-            self.end_approval(approval, ApprovalInput::Withdraw, "its turn ended")?;
+            self.end_approval(approval, input, why)?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::agents::TurnFailed;
 use super::turns::TurnOver;
 use crate::domain::agent::AgentInput;
+use crate::domain::approval::ApprovalInput;
 use crate::domain::attempt::{AttemptInput, AttemptState, Cause, EndReason, Next, Outcome};
 use crate::domain::event::EventKind;
 use crate::domain::hold::{Hold, HoldEnd};
@@ -141,7 +142,7 @@ impl WriteTx<'_> {
         if !changed {
             return Ok(attempt);
         }
-        self.close_to_others(was, &attempt)?;
+        self.close_to_others(was, &attempt, input)?;
         if was.holds_agent() && !attempt.state.holds_agent() {
             self.tell_attempt_turn_over(&attempt, input, report)?;
             self.add_agent_usage(&attempt.agent_id, report.usage)?;
@@ -201,12 +202,19 @@ impl WriteTx<'_> {
     }
 
     /// What waits for an attempt, or for a person because of it, ends when it takes it no more.
-    fn close_to_others(&mut self, was: AttemptState, attempt: &Attempt) -> Result<()> {
+    fn close_to_others(
+        &mut self,
+        was: AttemptState,
+        attempt: &Attempt,
+        input: AttemptInput,
+    ) -> Result<()> {
         if takes_messages(was) && !takes_messages(attempt.state) {
             self.expire_messages_to_attempt(attempt)?;
         }
         if was.may_act() && !attempt.state.may_act() {
-            self.end_approvals_of_turn(&attempt.turn_id)?;
+            let stops = input == AttemptInput::End(EndReason::CoreStopping);
+            let input = if stops { ApprovalInput::CoreGone } else { ApprovalInput::Withdraw };
+            self.end_approvals_of_turn(&attempt.turn_id, input)?;
         }
         Ok(())
     }

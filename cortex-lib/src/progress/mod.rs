@@ -29,5 +29,6 @@ pub use board::BoardFacts;
 pub use messages::{Post, Posted};
 pub use objectives::NewObjective;
 pub use proposals::NewProposal;
+pub(crate) use steers::not_known;
 pub use tasks::Decided;
 pub use workspaces::Integrable;

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::agents::TurnFailed;
 use crate::domain::Machine as _;
 use crate::domain::agent::{AgentInput, AgentStatus};
+use crate::domain::approval::ApprovalInput;
 use crate::domain::attempt::Cause;
 use crate::domain::event::EventKind;
 use crate::domain::text::{head_and_tail, reason};
@@ -106,7 +107,7 @@ impl WriteTx<'_> {
     /// Tells a direct turn to end: it may do nothing more, and its agent has some time to let go of it.
     pub(super) fn tell_turn_to_end(&mut self, id: &TurnId, input: TurnInput) -> Result<()> {
         if self.step_direct_turn(id, input, None)?.is_some() {
-            self.end_approvals_of_turn(id)?;
+            self.end_approvals_of_turn(id, ApprovalInput::Withdraw)?;
             let due = self.steady().after(RELEASE_GRACE);
             self.set_timer(&Timer::TurnGrace(id.clone()), due)?;
         }
@@ -127,11 +128,13 @@ impl WriteTx<'_> {
         }
     }
 
-    /// Tells every direct turn that the core stops in order.
+    /// Tells every direct turn that the core stops in order, and that nothing more goes into it.
     pub(crate) fn end_direct_turns_for_shutdown(&mut self) -> Result<()> {
+        // In the same transaction: what came too late for a turn would begin another one when that ends.
+        self.cut_steers_for_shutdown()?;
         for turn in self.live_direct_turns()? {
             self.step_direct_turn(&turn.id, TurnInput::Interrupt, None)?;
-            self.end_approvals_of_turn(&turn.id)?;
+            self.end_approvals_of_turn(&turn.id, ApprovalInput::CoreGone)?;
         }
         Ok(())
     }
@@ -144,7 +147,7 @@ impl WriteTx<'_> {
         cause: &'static str,
     ) -> Result<()> {
         if let Some(turn) = self.step_direct_turn(id, TurnInput::Ended, Some(&error.to_wire()))? {
-            self.end_approvals_of_turn(id)?;
+            self.end_approvals_of_turn(id, ApprovalInput::Withdraw)?;
             let failed = TurnFailed { cause, message: error.message().to_owned() };
             let agent_id = &turn.agent_id;
             self.tell_turn_over(&TurnOver {
@@ -181,7 +184,7 @@ impl WriteTx<'_> {
     ) -> Result<()> {
         let told = self.direct_turn(id)?.map(|turn| turn.state);
         let Some(turn) = self.step_direct_turn(id, TurnInput::Ended, None)? else { return Ok(()) };
-        self.end_approvals_of_turn(id)?;
+        self.end_approvals_of_turn(id, ApprovalInput::Withdraw)?;
         if let Ok((_, usage)) = end {
             self.add_agent_usage(&turn.agent_id, usage)?;
         }
@@ -195,7 +198,10 @@ impl WriteTx<'_> {
         let end = match told {
             Some(TurnState::Stalled) => end.map_err(|_| &silent),
             Some(TurnState::Unanswered) => Err(&unanswered),
-            _ => end,
+            Some(
+                TurnState::Sending | TurnState::Running | TurnState::Interrupting | TurnState::Over,
+            )
+            | None => end,
         };
         let agent_id = &turn.agent_id;
         self.tell_turn_over(&TurnOver { agent_id, turn_id: id, execution_id: None, end })?;

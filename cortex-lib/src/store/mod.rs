@@ -33,6 +33,7 @@ mod project;
 mod proposal;
 mod reader;
 mod rule;
+mod sent;
 mod session;
 mod steer;
 mod task;
@@ -91,6 +92,7 @@ for_tests!(
     self::planner_session::PlannerSession,
     self::project::Project,
     self::proposal::Proposal,
+    self::sent::Sent,
     self::steer::Steer,
     self::task::HoldRow,
     self::task::Task,

@@ -1,43 +1,18 @@
 //! Turns that a person sent directly to an agent.
 
-use rusqlite::Row;
-
-use super::column::{Json, json, json_or_none};
+use super::column::Json;
+use super::sent::{Sent, from_row};
 use super::{ReadTx, WriteTx};
+use crate::domain::Machine as _;
 use crate::domain::turn::{TurnInput, TurnState};
-use crate::domain::{Machine as _, Refusal, Step};
 use crate::error::Result;
-use crate::ids::{AgentId, SessionId, TurnId};
+use crate::ids::TurnId;
 
 /// A direct turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DirectTurn {
-    /// The turn.
-    pub id: TurnId,
-    /// Whose it is.
-    pub agent_id: AgentId,
-    /// The session it was sent in.
-    pub session_id: SessionId,
-    /// What to do.
-    pub text: String,
-    /// Where it stands.
-    pub state: TurnState,
-    /// Why it could not be sent, as an error on the wire.
-    pub failure: Option<serde_json::Value>,
-}
+pub type DirectTurn = Sent<TurnState>;
 
-const COLUMNS: &str = "turn_id, agent_id, session_id, text, state, failure";
-
-fn from_row(row: &Row<'_>) -> rusqlite::Result<DirectTurn> {
-    Ok(DirectTurn {
-        id: row.get("turn_id")?,
-        agent_id: row.get("agent_id")?,
-        session_id: row.get("session_id")?,
-        text: row.get("text")?,
-        state: json(row, "state")?,
-        failure: json_or_none(row, "failure")?,
-    })
-}
+const COLUMNS: &str = "turn_id AS id, agent_id, session_id, text, state, failure";
+const STEP: &str = "UPDATE turn SET state = ?2, failure = ?3, ended_at = ?4 WHERE turn_id = ?1";
 
 impl ReadTx<'_> {
     /// One direct turn.
@@ -74,14 +49,9 @@ impl WriteTx<'_> {
         failure: Option<&serde_json::Value>,
     ) -> Result<Option<DirectTurn>> {
         let Some(mut turn) = self.direct_turn(id)? else { return Ok(None) };
-        match turn.state.step(input) {
-            Ok(Step::To(next)) => turn.state = next,
-            Ok(Step::Stay) => return Ok(Some(turn)),
-            Err(Refusal::WrongState | Refusal::Stale) => return Ok(None),
+        if !self.step_sent(&mut turn, input, failure, STEP)? {
+            return Ok(None);
         }
-        let ended_at = turn.state.is_final().then(|| self.now());
-        let query = "UPDATE turn SET state = ?2, failure = ?3, ended_at = ?4 WHERE turn_id = ?1";
-        self.execute(query, (id, Json(turn.state), failure.map(Json), ended_at))?;
         if turn.state.is_final() {
             self.clear_timers_of(id.as_str())?;
         }

@@ -21,6 +21,7 @@ use cortex_lib::store::AttemptStatus;
 use serde_json::json;
 
 use crate::bench::{Bench, Setup, pass, secs, spec};
+use crate::lives::life;
 
 /// A turn that asks for a tool and tells the answer as its result.
 pub(crate) fn asks(script: Script) -> impl FnOnce(ScriptedRuntime) -> ScriptedRuntime {
@@ -29,6 +30,19 @@ pub(crate) fn asks(script: Script) -> impl FnOnce(ScriptedRuntime) -> ScriptedRu
 
 pub(crate) fn one() -> Script {
     Script::new().ask("Bash", json!({ "command": "make" })).answer("done")
+}
+
+/// A request that a turn does not wait for.
+pub(crate) fn request(id: &str) -> SessionEvent {
+    SessionEvent::ToolRequest(ToolRequest {
+        request_id: id.to_owned(),
+        turn_id: None,
+        tool: "Bash".to_owned(),
+        summary: "make".to_owned(),
+        input: json!({}),
+        questions: Vec::new(),
+        of_cortex: None,
+    })
 }
 
 /// The requests of a state, the newest first.
@@ -50,7 +64,7 @@ pub(crate) fn allow(id: &ApprovalId) -> AllowApproval {
     AllowApproval { approval_id: id.clone() }
 }
 
-fn deny(id: &ApprovalId) -> DenyApproval {
+pub(crate) fn deny(id: &ApprovalId) -> DenyApproval {
     DenyApproval { approval_id: id.clone(), reason: Some("not here".to_owned()) }
 }
 
@@ -202,17 +216,6 @@ async fn an_answer_to_a_request_that_no_longer_waits_is_approval_not_pending() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_the_runtime_withdraws_or_whose_session_dies_is_cancelled() {
     let withdrawn = |turn: &str| SessionEvent::ToolRequestWithdrawn { request_id: turn.to_owned() };
-    let request = |id: &str| {
-        SessionEvent::ToolRequest(ToolRequest {
-            request_id: id.to_owned(),
-            turn_id: None,
-            tool: "Bash".to_owned(),
-            summary: "make".to_owned(),
-            input: json!({}),
-            questions: Vec::new(),
-            of_cortex: None,
-        })
-    };
     // Asked twice, it is one request.
     let script = Script::new()
         .emit(request("one"))
@@ -296,23 +299,50 @@ async fn without_a_limit_a_request_waits_as_long_as_its_turn() {
     assert_eq!(bench.task(&task).await.failure.unwrap().cause, "verification.missing");
 }
 
-/// Approvals: restart with a pending request → it ends `expired`.
-#[tokio::test(start_paused = true)]
-async fn a_restart_with_a_pending_request_ends_it_expired() {
-    let mut setup = Setup::new().runtime(asks(one()));
-    let (bench, _, task, approval) = asking(&setup).await;
-    let project = bench.project.clone();
-    // The power is gone: nothing is told to anybody.
-    bench.cortex.shutdown_at_once().await.unwrap();
-    drop(bench);
-    let bench = setup.reopen(&project).await;
-    let ended = get(&bench, &approval.approval_id).await;
-    assert!(
-        matches!(ended.state, ApprovalStatus::Expired | ApprovalStatus::Cancelled),
-        "{ended:?}"
-    );
-    assert_eq!(bench.refuse(allow(&approval.approval_id)).await.code(), Code::ApprovalNotPending);
-    assert_ne!(bench.task(&task).await.status, TaskStatus::Completed);
+/// Approvals: restart with a pending request → it ends `expired`, whether the core stops or is lost.
+#[test]
+fn a_restart_with_a_pending_request_ends_it_expired() {
+    for (direct, end) in
+        [false, true].into_iter().flat_map(|direct| End::ALL.map(|end| (direct, end)))
+    {
+        let mut setup = Setup::new().runtime(asks(one()));
+        let (project, id) = life(async {
+            let bench = setup.open().await;
+            let agent = bench.ready("a").await;
+            if direct {
+                bench.call(SendMessage { agent_id: agent, message: "go".to_owned() }).await;
+            } else {
+                bench.one_task(spec("x", &[])).await;
+            }
+            let id = pending(&bench).await.approval_id;
+            match end {
+                End::Lost => setup.world.lose_core(),
+                End::AtOnce => bench.cortex.shutdown_at_once().await.unwrap(),
+                End::InOrder => bench.cortex.shutdown().await.unwrap(),
+            }
+            (bench.project.clone(), id)
+        });
+        life(async {
+            let bench = setup.reopen(&project).await;
+            let ended = get(&bench, &id).await;
+            assert_eq!(ended.state, ApprovalStatus::Expired, "{end:?} {direct}: {ended:?}");
+            assert_eq!(ended.reason.as_deref(), Some("the core went down"));
+            assert_eq!(bench.refuse(allow(&id)).await.code(), Code::ApprovalNotPending);
+            assert_eq!(listed(&bench, ApprovalStatus::Allowed).await, []);
+        });
+    }
+}
+
+/// How a core ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Lost,
+    AtOnce,
+    InOrder,
+}
+
+impl End {
+    const ALL: [Self; 3] = [Self::Lost, Self::AtOnce, Self::InOrder];
 }
 
 /// H-45: while a request waits, silence is no stall and the time of the task does not run.
@@ -366,17 +396,6 @@ async fn after_the_answer_silence_and_time_count_on() {
 /// A second request of the same turn does not let the time run while the first one waits.
 #[tokio::test(start_paused = true)]
 async fn the_time_of_a_task_stands_as_long_as_any_of_its_requests_waits() {
-    let request = |id: &str| {
-        SessionEvent::ToolRequest(ToolRequest {
-            request_id: id.to_owned(),
-            turn_id: None,
-            tool: id.to_owned(),
-            summary: id.to_owned(),
-            input: json!({}),
-            questions: Vec::new(),
-            of_cortex: None,
-        })
-    };
     let script = Script::new().emit(request("one")).emit(request("two")).say("both").use_tool("x");
     let setup =
         Setup::new().runtime(asks(script)).settings(|settings| settings.approvals.timeout_secs = 0);
@@ -405,18 +424,7 @@ async fn the_time_of_a_task_stands_as_long_as_any_of_its_requests_waits() {
 /// A runtime that floods does not fill the store.
 #[tokio::test(start_paused = true)]
 async fn no_more_requests_of_a_session_wait_than_may() {
-    let request = |id: usize| {
-        SessionEvent::ToolRequest(ToolRequest {
-            request_id: format!("r{id}"),
-            turn_id: None,
-            tool: "Bash".to_owned(),
-            summary: "make".to_owned(),
-            input: json!({}),
-            questions: Vec::new(),
-            of_cortex: None,
-        })
-    };
-    let script = (0..40).fold(Script::new(), |script, id| script.emit(request(id)));
+    let script = (0..40).fold(Script::new(), |script, id| script.emit(request(&format!("r{id}"))));
     let (bench, ..) = asking(&Setup::new().runtime(asks(script))).await;
     pass(secs(1)).await;
     assert_eq!(listed(&bench, ApprovalStatus::Pending).await.len(), 32);

@@ -3,6 +3,7 @@
 use cortex_lib::api::operator::PauseAgent;
 use cortex_lib::api::tool::{SendMessage, StopAgent};
 use cortex_lib::domain::agent::AgentStatus;
+use cortex_lib::domain::approval::ApprovalStatus;
 use cortex_lib::domain::capability::Capability;
 use cortex_lib::domain::event::EventKind;
 use cortex_lib::domain::plan::TaskSpec;
@@ -11,6 +12,7 @@ use cortex_lib::ids::AgentId;
 use cortex_lib::port::{Script, ScriptedRuntime};
 use serde_json::json;
 
+use crate::approvals::{allow, asks, deny, listed, pending, request};
 use crate::bench::{Bench, Setup, pass, secs, spec};
 
 fn silent(runtime: ScriptedRuntime) -> ScriptedRuntime {
@@ -56,6 +58,71 @@ async fn a_direct_turn_that_says_something_or_runs_a_tool_does_not_stall() {
     pass(secs(3600)).await;
     assert_eq!(causes(&bench).await, [json!(null); 0]);
     assert_eq!(bench.see(&agent).await.current, None, "it has its result");
+}
+
+/// H-45: of two tools side by side one is denied, and the other one goes on in silence.
+#[tokio::test(start_paused = true)]
+async fn a_denial_does_not_make_the_silence_of_an_allowed_tool_a_stall() {
+    for allowed_first in [true, false] {
+        let script = Script::new().emit(request("one")).emit(request("two"));
+        let setup = Setup::new().runtime(asks(script.wait(secs(900)).answer("built")));
+        let bench = setup.open().await;
+        bench.ready("a").await;
+        let task = bench.one_task(spec("x", &[])).await;
+        pending(&bench).await;
+        pass(secs(1)).await;
+        let waiting = listed(&bench, ApprovalStatus::Pending).await;
+        let [one, two] = waiting.as_slice() else { panic!("{waiting:?}") };
+        if allowed_first {
+            bench.call(allow(&one.approval_id)).await;
+            pass(secs(1)).await;
+        }
+        bench.call(deny(&two.approval_id)).await;
+        if !allowed_first {
+            pass(secs(1)).await;
+            bench.call(allow(&one.approval_id)).await;
+        }
+        let done = bench.until_task(&task, TaskStatus::Blocked).await;
+        assert_eq!(done.failure.unwrap().cause, "verification.missing", "{allowed_first}");
+        assert_eq!(done.attempts.len(), 1);
+    }
+}
+
+/// What a turn shows after an allowance counts, also when the runtime says only later that it took the answer.
+#[tokio::test(start_paused = true)]
+async fn silence_after_an_allowed_tool_is_a_stall_however_late_the_answer_counts_as_taken() {
+    let script = Script::new().answers_taken_after(secs(5)).ask("Bash", json!({})).say("built");
+    let bench = Setup::new().runtime(asks(script)).open().await;
+    let agent = bench.ready("a").await;
+    bench.call(hello(&agent)).await;
+    bench.call(allow(&pending(&bench).await.approval_id)).await;
+    pass(secs(590)).await;
+    assert_eq!(causes(&bench).await, [json!(null); 0]);
+    pass(secs(20)).await;
+    assert_eq!(causes(&bench).await, ["stalled"]);
+}
+
+/// A program that reads nothing more is as good as silent: only a person is waited for without end.
+#[tokio::test(start_paused = true)]
+async fn a_turn_whose_session_does_not_take_an_answer_in_stalls() {
+    for allows in [true, false] {
+        let script = Script::new().answers_hang().ask("Bash", json!({}));
+        let bench = Setup::new().runtime(asks(script)).open().await;
+        let agent = bench.ready("a").await;
+        bench.call(hello(&agent)).await;
+        let id = pending(&bench).await.approval_id;
+        pass(secs(1_000)).await;
+        assert_eq!(causes(&bench).await, [json!(null); 0], "a person has time");
+        if allows {
+            bench.call(allow(&id)).await;
+        } else {
+            bench.call(deny(&id)).await;
+        }
+        pass(secs(590)).await;
+        assert_eq!(causes(&bench).await, [json!(null); 0]);
+        pass(secs(20)).await;
+        assert_eq!(causes(&bench).await, ["stalled"]);
+    }
 }
 
 /// A stall is nobody's wish: the agent comes back, on a new session, and is not left stopped.

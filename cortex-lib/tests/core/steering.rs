@@ -10,7 +10,7 @@ use cortex_lib::error::{Code, Error};
 use cortex_lib::ids::{AgentId, TurnId};
 use cortex_lib::port::{Script, ScriptedRuntime};
 use cortex_lib::store::Event;
-use futures_util::future::join;
+use futures_util::future::{join, join_all};
 use serde_json::json;
 
 use crate::bench::{Bench, Setup, pass, secs};
@@ -177,6 +177,104 @@ async fn a_runtime_that_says_nothing_does_not_hold_its_caller() {
     let began = tokio::time::Instant::now();
     assert_eq!(bench.refuse(say(&agent, "more")).await.code(), Code::RuntimeProtocol);
     assert!(began.elapsed() < secs(61));
+}
+
+/// Who is told that a message failed may say it again: it must not be said later all the same.
+#[tokio::test(start_paused = true)]
+async fn a_message_that_has_reached_nobody_when_its_sender_gives_up_is_never_said() {
+    let (bench, agent) = with(Script::new().accepted_after(secs(90)).hear().hear()).await;
+    let all = ["begin", "two", "three"].map(|text| bench.cx.call(say(&agent, text)));
+    let failed: Vec<_> = join_all(all).await.into_iter().map(Result::unwrap_err).collect();
+    let codes: Vec<_> = failed.iter().map(Error::code).collect();
+    let taken_back = Code::RuntimeTurnInProgress;
+    assert_eq!(codes, [Code::RuntimeProtocol, taken_back, taken_back]);
+    assert!(failed[0].message().contains("not known"), "it was sent: {}", failed[0]);
+    assert!(failed[1].message().contains("taken back"), "{}", failed[1]);
+    pass(secs(100)).await;
+    assert_eq!((bench.world.turns().len(), bench.world.steers()), (1, vec![]));
+    assert!(bench.call(say(&agent, "again")).await.delivered);
+}
+
+/// A runtime that hangs over one message does not hold up those behind it, and nobody is told more than is known.
+#[tokio::test(start_paused = true)]
+async fn a_message_that_the_runtime_is_silent_about_is_neither_delivered_nor_failed() {
+    let (bench, agent) = with(Script::new().steered_after(secs(61)).hear().hear()).await;
+    bench.call(say(&agent, "begin")).await;
+    let began = tokio::time::Instant::now();
+    let (two, three) =
+        join(bench.cx.call(say(&agent, "two")), bench.cx.call(say(&agent, "three"))).await;
+    for error in [two.unwrap_err(), three.unwrap_err()] {
+        assert_eq!(error.code(), Code::RuntimeProtocol);
+        assert!(error.message().contains("not known"), "{error}");
+        assert!(error.remediation().contains("before you send it again"), "{error}");
+    }
+    assert!(began.elapsed() < secs(61));
+    let said: Vec<_> = bench.world.steers().into_iter().map(|(_, text)| text).collect();
+    assert_eq!(said, ["two", "three"]);
+    pass(secs(600)).await;
+    assert_eq!(told(&bench, EventKind::SessionTurnSteered), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_messages_wait_for_a_turn_than_may() {
+    let (bench, agent) = with(Script::new().steer_hangs()).await;
+    bench.call(say(&agent, "begin")).await;
+    let all = (0..17).map(|at| bench.cx.call(say(&agent, &at.to_string())));
+    let failed = join_all(all).await.into_iter().map(Result::unwrap_err);
+    let refused: Vec<_> =
+        failed.filter(|error| error.message().contains("16 messages are on their way")).collect();
+    let [error] = refused.as_slice() else { panic!("{refused:?}") };
+    assert_eq!(error.code(), Code::RuntimeTurnInProgress);
+}
+
+/// What came too late waits for the end of its turn. When the core ends that, nothing begins any more.
+#[tokio::test(start_paused = true)]
+async fn what_came_too_late_begins_no_turn_while_the_core_stops() {
+    let script = Script::new().steered_too_late().interrupted_after(secs(2));
+    let mut setup = listening(&script);
+    let bench = setup.open().await;
+    let agent = bench.ready("a").await;
+    bench.call(say(&agent, "begin")).await;
+    let stop = async {
+        pass(secs(1)).await;
+        let began = tokio::time::Instant::now();
+        bench.cortex.shutdown().await.unwrap();
+        began.elapsed()
+    };
+    let (late, took) = join(bench.cx.call(say(&agent, "more")), stop).await;
+    let error = late.unwrap_err();
+    assert_eq!(error.code(), Code::RuntimeSessionEnded);
+    assert!(error.message().contains("before the message was delivered"), "{error}");
+    assert!(took < secs(5), "nothing is waited for: {took:?}");
+    let project = bench.project.clone();
+    drop(bench);
+    let bench = setup.reopen(&project).await;
+    assert_eq!(bench.until_agent(&agent, AgentStatus::Ready).await.last_failure, None);
+    pass(secs(600)).await;
+    assert_eq!(bench.world.turns().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_message_that_is_on_its_way_when_the_core_stops_nobody_claims_to_know() {
+    let mut setup = listening(&Script::new().steer_hangs());
+    let bench = setup.open().await;
+    let agent = bench.ready("a").await;
+    bench.call(say(&agent, "begin")).await;
+    let stop = async {
+        pass(secs(1)).await;
+        bench.cortex.shutdown().await.unwrap();
+    };
+    let (lost, ()) = join(bench.cx.call(say(&agent, "more")), stop).await;
+    let error = lost.unwrap_err();
+    assert_eq!(error.code(), Code::RuntimeSessionEnded);
+    assert!(error.message().contains("not known"), "{error}");
+    let project = bench.project.clone();
+    drop(bench);
+    let bench = setup.reopen(&project).await;
+    bench.until_agent(&agent, AgentStatus::Ready).await;
+    assert_eq!(bench.store.read(|tx| tx.open_steers()).unwrap(), []);
+    pass(secs(600)).await;
+    assert_eq!((bench.world.turns().len(), bench.world.steers().len()), (1, 1));
 }
 
 /// A core that dies on the way: nobody was told that it was delivered, and it is not said to another session.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cortex_lib::api::operator::AddProject;
 use cortex_lib::api::tool::{
@@ -27,6 +28,9 @@ use crate::http::{self, Answer, Request};
 
 const SCRIPTED: &str = "scripted";
 const USER: &str = "cortex_user_0";
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A core with scripted agents, one project and an endpoint that its sessions know.
 struct Place {
@@ -139,14 +143,23 @@ impl Place {
         let create = CreateObjective { project_id, title, tasks: vec![task] };
         let made = self.cortex.as_user().call(create).await.unwrap().objective;
         let task_id = made.tasks[0].task_id.clone();
-        let mut events = self.cortex.events(None);
-        while self.world.turns().is_empty() {
-            events.next().await.unwrap();
-        }
+        until(&self.cortex, "a turn", async || !self.world.turns().is_empty()).await;
         let get = GetTaskStatus { task_id: task_id.clone() };
         let task = self.cortex.as_user().call(get).await.unwrap().task;
         (task_id, task.attempts[0].execution_id.clone())
     }
+}
+
+/// Waits until `look` sees it, looking again at every event.
+async fn until(cortex: &Cortex, what: &str, mut look: impl AsyncFnMut() -> bool) {
+    let mut events = cortex.events(None);
+    let search = async {
+        while !look().await {
+            events.next().await.unwrap();
+        }
+    };
+    let found = tokio::time::timeout(PATIENCE, search).await;
+    assert!(found.is_ok(), "{what} did not come");
 }
 
 fn access(world: &ScriptedWorld, agent: &AgentId) -> (SessionId, McpAccess) {
@@ -262,10 +275,8 @@ async fn the_credential_of_a_session_that_is_over_is_nobodys() {
     assert!(!place.tools(&new).await.is_empty());
     assert_eq!(place.send(&old, "tools/list", json!({})).await.status, 401);
     place.world.kill(&second, "it crashed").await;
-    let mut events = place.cortex.events(None);
-    while place.status(&agent).await != AgentStatus::Crashed {
-        events.next().await.unwrap();
-    }
+    let crashed = async || place.status(&agent).await == AgentStatus::Crashed;
+    until(&place.cortex, "the crash", crashed).await;
     assert_eq!(place.send(&new, "tools/list", json!({})).await.status, 401);
 }
 
@@ -334,11 +345,10 @@ async fn agents_that_are_started_again_know_the_endpoint_and_wait_for_it() {
     let socket = mcp::bind(0).await.unwrap();
     let port = socket.port();
     let cortex = ground.open(Some(&socket)).await;
-    let mut events = cortex.events(None);
     let get = || GetAgentStatus { agent_id: agent.clone() };
-    while cortex.as_user().call(get()).await.unwrap().agent.state != AgentStatus::Ready {
-        events.next().await.unwrap();
-    }
+    let ready =
+        async || cortex.as_user().call(get()).await.unwrap().agent.state == AgentStatus::Ready;
+    until(&cortex, "the agent", ready).await;
     let (_, access) = access(&ground.world, &agent);
     assert_eq!(access.url, socket.url());
 

@@ -73,10 +73,11 @@ impl Command for SendMessage {
         });
         let sent =
             core.store().write(move |tx| tx.send_to_agent(&id, message, takes_input)).await?;
-        let delivery = core.wait_for(START_TIMEOUT, |tx| tx.delivery(&sent)).await?;
-        delivery.unwrap_or_else(|| {
-            Err(Error::new(Code::RuntimeProtocol, "the runtime did not accept the message in time"))
-        })?;
+        let delivery = match core.wait_for(START_TIMEOUT, |tx| tx.delivery(&sent)).await? {
+            Some(delivery) => delivery,
+            None => core.store().write(move |tx| tx.take_back(&sent)).await?,
+        };
+        delivery.map_err(|error| error.with("agent_id", self.agent_id.as_str()))?;
         Ok(Delivered { agent_id: self.agent_id, delivered: true })
     }
 }

@@ -34,6 +34,7 @@ pub struct Script {
     pub(super) accept: Accept,
     pub(super) interrupt: Interrupt,
     pub(super) steer: Hears,
+    pub(super) answers: Answers,
     pub(super) steps: Vec<Step>,
     pub(super) usage: Usage,
     pub(super) outlives_close: bool,
@@ -75,6 +76,19 @@ pub(super) enum Hears {
 impl Default for Hears {
     fn default() -> Self {
         Self::After(Duration::ZERO)
+    }
+}
+
+/// What becomes of the answer to a tool request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Answers {
+    TakenAfter(Duration),
+    NeverTaken,
+}
+
+impl Default for Answers {
+    fn default() -> Self {
+        Self::TakenAfter(Duration::ZERO)
     }
 }
 
@@ -250,6 +264,19 @@ impl Script {
     /// Nobody says whether the turn hears what it is given.
     pub fn steer_hangs(mut self) -> Self {
         self.steer = Hears::Never;
+        self
+    }
+
+    /// The answer to a tool request reaches the turn at once, and only after this time it is known that it did. Default:
+    /// at once, too.
+    pub fn answers_taken_after(mut self, time: Duration) -> Self {
+        self.answers = Answers::TakenAfter(time);
+        self
+    }
+
+    /// Nobody reads the answer to a tool request.
+    pub fn answers_hang(mut self) -> Self {
+        self.answers = Answers::NeverTaken;
         self
     }
 

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::runtime::Turns;
-use super::script::{Accept, Hears, Interrupt, Script, Step};
+use super::script::{Accept, Answers, Hears, Interrupt, Script, Step};
 use super::wait;
 use super::world::{Asked, Process, ScriptedWorld};
 use crate::error::{Code, Error, Result};
@@ -33,7 +33,7 @@ pub(super) struct ScriptedSession {
     /// Gone once the session is over. A lock, as for the rest: the methods of a session may run at once.
     events: Mutex<Option<mpsc::Sender<SessionEvent>>>,
     running: Mutex<BTreeMap<TurnId, Running>>,
-    asking: Mutex<BTreeMap<String, oneshot::Sender<ToolAnswer>>>,
+    asking: Mutex<BTreeMap<String, (oneshot::Sender<ToolAnswer>, Answers)>>,
     closed: CancellationToken,
     closing: AtomicBool,
     close_takes: Duration,
@@ -185,11 +185,8 @@ impl ScriptedSession {
                 Step::Ask(mut request) => {
                     request.request_id = format!("{}-{}", turn.id, request.request_id);
                     request.turn_id = Some(turn.id.clone());
-                    let answer = self.ask(
-                        events,
-                        SessionEvent::ToolRequest(request.clone()),
-                        &request.request_id,
-                    );
+                    let asked = (request.request_id.clone(), script.answers);
+                    let answer = self.ask(events, SessionEvent::ToolRequest(request), asked);
                     let text = match answer.await {
                         Some(ToolAnswer::Allow) => "allowed".to_owned(),
                         Some(ToolAnswer::Deny { reason }) => reason,
@@ -232,10 +229,11 @@ impl ScriptedSession {
         &self,
         events: &mpsc::Sender<SessionEvent>,
         request: SessionEvent,
-        id: &str,
+        (id, answers): (String, Answers),
     ) -> Option<ToolAnswer> {
         let (answer, answered) = oneshot::channel();
-        self.asking.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), answer);
+        let answer = (answer, answers);
+        self.asking.lock().unwrap_or_else(PoisonError::into_inner).insert(id, answer);
         events.send(request).await.ok()?;
         answered.await.ok()
     }
@@ -330,11 +328,19 @@ impl Session for ScriptedSession {
             return Err(self.over());
         }
         let asked = self.asking.lock().unwrap_or_else(PoisonError::into_inner).remove(request_id);
-        if let Some(asked) = asked {
-            // Whoever asked may have been interrupted.
-            drop(asked.send(answer));
+        let Some((asked, answers)) = asked else { return Ok(()) };
+        match answers {
+            Answers::TakenAfter(time) => {
+                // Whoever asked may have been interrupted.
+                drop(asked.send(answer));
+                wait(time).await;
+                Ok(())
+            }
+            Answers::NeverTaken => {
+                self.closed.cancelled().await;
+                Err(self.over())
+            }
         }
-        Ok(())
     }
 
     async fn close(&self, grace: Duration) {
