@@ -20,16 +20,14 @@ use cortex_lib::time::Timestamp;
 use serde_json::Value;
 
 use self::more::Given;
-use super::outcome;
-use super::outcome::{Clues, hopeless, usage};
+use super::outcome::{self, Clues, hopeless, usage};
 use super::questions::{ELICITATION, Waiting};
 use super::selftest::asks;
 use super::stream::Stream;
 use super::summary::{SUMMARY_CHARS_MAX, one_line, summary};
-use super::wire;
 use super::wire::{
-    Answer, ApiRetry, Asked, Assistant, BackgroundTask, Block, ControlRequest, FromCli, Init, Sign,
-    State, StreamLine, TurnResult, User,
+    self, Answer, ApiRetry, Asked, Assistant, BackgroundTask, Block, ControlRequest, FromCli, Init,
+    Sign, State, StreamLine, TurnResult, User,
 };
 
 /// How the tools of Cortex are called.

@@ -108,14 +108,12 @@ impl Waiting {
             (Self::Fields(_) | Self::Page(_), ToolAnswer::Allow) => json!({"action": "cancel"}),
         }
     }
-}
 
-impl Waiting {
     /// The line that turns it down at once, because its turn is being ended.
     pub(super) fn refused(&self, request_id: &str) -> String {
         match self {
             Self::Tool(_) | Self::AskUser { .. } => {
-                wire::deny(request_id, "The turn is being ended.", true)
+                wire::deny(request_id, "The turn is being ended.")
             }
             Self::Fields(_) | Self::Page(_) => {
                 wire::answer(request_id, &json!({"action": "cancel"}))

@@ -198,7 +198,7 @@ fn what_nobody_asked_for_is_ended_and_may_not_use_tools() {
     let ask = json!({"type": "control_request", "request_id": "r1",
         "request": {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "x"}}});
     let steps = say(&mut conversation, &ask);
-    assert_eq!(steps, [Step::Say(wire::deny("r1", "The turn is being ended.", true))]);
+    assert_eq!(steps, [Step::Say(wire::deny("r1", "The turn is being ended."))]);
 }
 
 #[test]
