@@ -271,6 +271,10 @@ impl Pump {
     }
 
     fn send(&mut self, turn: Turn, reply: oneshot::Sender<Result<()>>) {
+        if self.closing.is_some() {
+            // Without an answer the caller is told that the session has ended, once it has.
+            return;
+        }
         let busy = self.sending.is_some() || self.finishing.is_some();
         if busy || self.conversation.turn().is_some() {
             let error = Error::new(Code::RuntimeTurnInProgress, "Claude Code still runs a turn");

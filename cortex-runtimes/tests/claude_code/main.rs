@@ -20,6 +20,8 @@ mod place;
 #[cfg(target_os = "linux")]
 mod planner;
 #[cfg(target_os = "linux")]
+mod pretend;
+#[cfg(target_os = "linux")]
 mod questions;
 #[cfg(target_os = "linux")]
 mod sessions;
