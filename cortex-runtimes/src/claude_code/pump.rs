@@ -74,6 +74,8 @@ pub(super) struct Pump {
     requests: u64,
     /// Our control requests without an answer.
     waiting: BTreeMap<String, Waiter>,
+    /// The turn whose interrupt came last before the turn itself.
+    overtaken: Option<TurnId>,
     sending: Option<Sending>,
     finishing: Option<Finishing>,
     closing: Option<Closing>,
@@ -146,6 +148,7 @@ impl Pump {
             tail: Tail::new(STDERR_TAIL_BYTES_MAX),
             requests: 0,
             waiting: BTreeMap::new(),
+            overtaken: None,
             sending: None,
             finishing: None,
             closing: None,
@@ -283,7 +286,8 @@ impl Pump {
         }
         let until = Instant::now() + STRAY_WAIT;
         let waits = self.conversation.is_stray();
-        let sending = Sending { unwritten: Some(turn), interrupted: false, reply, until };
+        let interrupted = self.overtaken.take_if(|early| *early == turn.id).is_some();
+        let sending = Sending { unwritten: Some(turn), interrupted, reply, until };
         self.sending = Some(sending);
         if !waits {
             self.write_turn();
@@ -329,6 +333,8 @@ impl Pump {
             && sending.unwritten.as_ref().is_some_and(|unwritten| unwritten.id == *turn)
         {
             sending.interrupted = true;
+        } else {
+            self.overtaken = Some(turn.clone());
         }
         tell(reply, ());
     }
