@@ -42,20 +42,10 @@ pub(super) fn program(
         })?;
         argv.extend(["--append-system-prompt-file".into(), file.into()]);
     }
-    if let Some(mcp) = &spec.mcp {
-        let file = launch::mcp_config(mcp, &spec.scratch)?;
-        let allowed = format!("mcp__{}", launch::MCP_SERVER);
-        argv.extend(["--mcp-config".into(), file.into(), "--allowedTools".into(), allowed.into()]);
-    }
     let program = Program::new(argv, &spec.cwd, spec.session_id.as_str());
     let shell = launch::shell_file(config, &spec.scratch)?;
     let program = launch::environment(program, config).env(launch::SHELL_FILE, shell);
-    let Some(mcp) = &spec.mcp else { return Ok(program) };
-    let past_proxy = launch::past_proxy(config);
-    Ok(program
-        .env("CORTEX_MCP_TOKEN", mcp.token.expose())
-        .env("NO_PROXY", &past_proxy)
-        .env("no_proxy", &past_proxy))
+    launch::with_mcp(program, config, spec)
 }
 
 /// Which settings count: what a repository brings only where a person trusts it, as in a structured session.
