@@ -13,8 +13,8 @@ use cortex_lib::process::Program;
 
 use super::{ClaudeCodeConfig, launch, probe};
 
-/// The program of a session in terminal mode. `native` is the name of the conversation: a new one, or the one to
-/// resume.
+/// The program of a session in terminal mode, and whether it goes on with an earlier conversation. `native` is the name of
+/// the conversation: a new one, or the one to resume.
 ///
 /// # Errors
 ///
@@ -24,7 +24,7 @@ pub(super) fn program(
     config: &ClaudeCodeConfig,
     spec: &SessionSpec,
     native: &str,
-) -> Result<Program> {
+) -> Result<(Program, bool)> {
     let mut argv: Vec<OsString> = vec![executable.into()];
     argv.extend(["--permission-mode".into(), "default".into()]);
     argv.extend(sources(spec).map(OsString::from));
@@ -45,7 +45,7 @@ pub(super) fn program(
     let program = Program::new(argv, &spec.cwd, spec.session_id.as_str());
     let shell = launch::shell_file(config, &spec.scratch)?;
     let program = launch::environment(program, config).env(launch::SHELL_FILE, shell);
-    launch::with_mcp(program, config, spec)
+    Ok((launch::with_mcp(program, config, spec)?, resumes))
 }
 
 /// Which settings count: what a repository brings only where a person trusts it, as in a structured session.

@@ -114,12 +114,9 @@ impl ClaudeCode {
     /// The session is ready when the CLI has drawn its first screen. What it asks there, the person answers.
     async fn open_terminal(&self, executable: &Path, spec: &SessionSpec) -> Result<Opened> {
         let native = spec.resume.clone().unwrap_or_else(|| self.env.mint_v4().to_string());
-        let program = interactive::program(executable, &self.config, spec, &native)?;
-        let facts = SessionFacts {
-            native_session_id: Some(native),
-            resumed: spec.resume.is_some(),
-            ..SessionFacts::default()
-        };
+        let (program, resumed) = interactive::program(executable, &self.config, spec, &native)?;
+        let facts =
+            SessionFacts { native_session_id: Some(native), resumed, ..SessionFacts::default() };
         crate::terminal::open(&program, facts).await
     }
 }

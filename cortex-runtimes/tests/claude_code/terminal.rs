@@ -113,6 +113,7 @@ async fn a_conversation_in_a_terminal_goes_on_after_a_new_start() {
     opened.session.close(Duration::from_secs(10)).await;
     // Nothing was said yet, so there is nothing to resume; it begins all the same.
     let opened = open(&place, |spec| spec.resume = Some(native.clone())).await.unwrap();
+    assert!(!opened.facts.resumed);
     let terminal = opened.terminal.clone().unwrap();
     shows(&terminal, "?").await;
     says(&terminal, "remember the heron").await;
@@ -120,6 +121,7 @@ async fn a_conversation_in_a_terminal_goes_on_after_a_new_start() {
     opened.session.close(Duration::from_secs(10)).await;
 
     let opened = open(&place, |spec| spec.resume = Some(native.clone())).await.unwrap();
+    assert!(opened.facts.resumed);
     let terminal = opened.terminal.clone().unwrap();
     shows(&terminal, "remember the heron").await;
     opened.session.close(Duration::from_secs(10)).await;
