@@ -9,7 +9,7 @@ use cortex_lib::port::{
 };
 use cortex_scripted::suite::Case;
 use cortex_scripted::{Answer, Script, When, cases};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::place::{Place, alive};
@@ -153,7 +153,10 @@ async fn what_the_cli_asks_first_is_left_to_the_person() {
     let terminal = opened.terminal.unwrap();
     shows(&terminal, "trust").await;
     let text = fs_err::read_to_string(config_file(&place)).unwrap();
-    assert!(!text.contains("\"hasTrustDialogAccepted\": true"), "{text}");
+    let config: Value = serde_json::from_str(&text).unwrap();
+    let projects = config.get("projects").and_then(Value::as_object).into_iter().flatten();
+    let trusted = projects.filter(|(_, project)| project["hasTrustDialogAccepted"] == true);
+    assert_eq!(trusted.count(), 0, "{text}");
     opened.session.close(Duration::from_secs(5)).await;
     assert_eq!(alive(place.marker()), Vec::<String>::new());
 }
