@@ -442,6 +442,8 @@ impl Conversation {
         let Some(mut turn) = ours else {
             self.unreported = used;
             self.stray = false;
+            // Its last line must not be taken for the first of ours.
+            self.stream = Stream::default();
             return vec![active()];
         };
         self.stray = false;

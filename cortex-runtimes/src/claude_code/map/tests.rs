@@ -202,6 +202,29 @@ fn what_nobody_asked_for_is_ended_and_may_not_use_tools() {
 }
 
 #[test]
+fn the_last_line_of_a_turn_nobody_asked_for_is_not_shown_as_ours() {
+    let mut conversation = Conversation::new("n".to_owned(), None);
+    let begins = |id: &str| json!({"type": "stream_event", "event": {"type": "message_start", "message": {"id": id}}});
+    let piece = |text: &str| json!({"type": "stream_event", "event": {"type": "content_block_delta", "delta": {"text": text}}});
+    say(&mut conversation, &running());
+    say(&mut conversation, &begins("m1"));
+    say(&mut conversation, &piece("of the task"));
+    say(
+        &mut conversation,
+        &json!({"type": "result", "is_error": true, "terminal_reason": "aborted_streaming"}),
+    );
+    conversation.sent(&turn(1), "u1".to_owned());
+    assert_eq!(say(&mut conversation, &running()), [Step::Accepted]);
+    assert_eq!(say(&mut conversation, &begins("m2")), []);
+    let ours = SessionEvent::Output {
+        turn_id: Some(turn(1).id),
+        kind: OutputKind::Text,
+        text: "ours".to_owned(),
+    };
+    assert_eq!(say(&mut conversation, &piece("ours\n")), [Step::Emit(ours)]);
+}
+
+#[test]
 fn a_request_that_this_driver_does_not_know_is_answered() {
     let mut conversation = begun();
     let ask =
