@@ -276,8 +276,8 @@ impl Conversation {
                 native_session_id: init.session_id,
             }));
         }
-        let tools = init.tools.unwrap_or_default();
-        let refused = self.extra_tool(tools).or_else(|| unasked_mode(init.permission_mode));
+        let refused =
+            self.extra_tool(init.tools).or_else(|| self.unasked_mode(init.permission_mode));
         if let Some(why) = refused
             && let Some(turn) = &mut self.turn
         {
@@ -287,9 +287,13 @@ impl Conversation {
         steps
     }
 
-    /// A confined agent that is offered more than it may use must not act: the CLI drops or adds names silently.
-    fn extra_tool(&self, tools: Vec<String>) -> Option<String> {
+    /// A confined agent that is offered more than it may use must not act: the CLI drops or adds names silently. Nor must
+    /// one of which it is not known.
+    fn extra_tool(&self, tools: Option<Vec<String>>) -> Option<String> {
         let offered = self.offered.as_ref()?;
+        let Some(tools) = tools else {
+            return Some("Claude Code does not say what it offers to a confined agent".to_owned());
+        };
         let extra = tools.into_iter().find(|tool| {
             !offered.iter().any(|name| match name.strip_suffix('*') {
                 Some(prefix) => tool.starts_with(prefix),
@@ -297,6 +301,16 @@ impl Conversation {
             })
         })?;
         Some(format!("Claude Code offers the tool {extra} to an agent that must not have it"))
+    }
+
+    /// Why a turn must not go on in this mode: in another than these, tools run that nobody was asked about.
+    fn unasked_mode(&self, mode: Option<String>) -> Option<String> {
+        let Some(mode) = mode else {
+            let what = "Claude Code does not say in which mode a confined agent works";
+            return self.offered.is_some().then(|| what.to_owned());
+        };
+        let what = "in which it does not ask before it acts";
+        (!asks(&mode)).then(|| format!("Claude Code works in the mode {mode}, {what}"))
     }
 
     fn state(&mut self, state: State) -> Vec<Step> {
@@ -466,12 +480,6 @@ impl Conversation {
         steps.push(Step::Over { end, leaves_nothing: turn.runs_attempt });
         steps
     }
-}
-
-/// Why a turn must not go on in this mode: in another than these, tools run that nobody was asked about.
-fn unasked_mode(mode: Option<String>) -> Option<String> {
-    let mode = mode.filter(|mode| !asks(mode))?;
-    Some(format!("Claude Code works in the mode {mode}, in which it does not ask before it acts"))
 }
 
 fn active() -> Step {

@@ -237,16 +237,46 @@ fn a_confined_agent_that_is_offered_more_does_not_act() {
     let offered = ["Read", "mcp__cortex__*"].map(str::to_owned).into();
     let mut conversation = Conversation::new("n".to_owned(), Some(offered));
     conversation.sent(&turn(1), "u1".to_owned());
-    let init = |tools: &[&str]| json!({"type": "system", "subtype": "init", "session_id": "n", "tools": tools});
-    let fits = say(&mut conversation, &init(&["Read", "mcp__cortex__list_tasks"]));
-    assert_eq!(fits, [Step::Accepted]);
-    assert_eq!(say(&mut conversation, &init(&["Read", "Bash"])), [Step::Interrupt]);
+    let init = init(&json!(["Read", "mcp__cortex__list_tasks"]), &json!("default"));
+    assert_eq!(say(&mut conversation, &init), [Step::Accepted]);
     let aborted =
         json!({"type": "result", "is_error": true, "terminal_reason": "aborted_streaming"});
-    let end = over(say(&mut conversation, &aborted)).unwrap();
+    // A turn that answers before it is ended must not have acted either.
+    for last in [aborted, result("done", 0.0)] {
+        let message = refused(&json!(["Read", "Bash"]), &json!("default"), &last);
+        assert!(message.contains("Bash"), "{message}");
+    }
+}
+
+#[test]
+fn a_confined_agent_of_which_the_cli_does_not_tell_enough_does_not_act() {
+    let done = result("done", 0.0);
+    for odd in [json!(null), json!({"Read": true}), json!([{"name": "Read"}])] {
+        let message = refused(&odd, &json!("default"), &done);
+        assert!(message.contains("what it offers"), "{odd}: {message}");
+    }
+    for odd in [json!(null), json!({"is": "default"})] {
+        let message = refused(&json!(["Read"]), &odd, &done);
+        assert!(message.contains("in which mode"), "{odd}: {message}");
+    }
+    let mut free = begun();
+    assert_eq!(say(&mut free, &init(&json!(null), &json!(null))), []);
+}
+
+fn init(tools: &Value, mode: &Value) -> Value {
+    json!({"type": "system", "subtype": "init", "session_id": "n", "tools": tools, "permissionMode": mode})
+}
+
+/// Why a turn of an agent that may read is ended when it begins so, also if this is the last that is heard of it.
+fn refused(tools: &Value, mode: &Value, last: &Value) -> String {
+    let mut conversation = Conversation::new("n".to_owned(), Some(["Read".to_owned()].into()));
+    conversation.sent(&turn(1), "u1".to_owned());
+    let steps = say(&mut conversation, &init(tools, mode));
+    assert_eq!(steps, [Step::Accepted, Step::Interrupt]);
+    let end = over(say(&mut conversation, last)).unwrap();
     let TurnOutcome::Failed(failure) = end.outcome else { panic!("{end:?}") };
     assert_eq!(failure.cause, Cause::Refused);
-    assert!(failure.message.contains("Bash"), "{}", failure.message);
+    failure.message
 }
 
 /// Limits: "limit reached, resets 2:30am (zone)" → a limit until that instant.
