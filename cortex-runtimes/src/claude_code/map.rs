@@ -450,7 +450,7 @@ impl Conversation {
         let foreign = result.origin.as_ref().is_some_and(|origin| origin.kind != "human");
         let ours = |turn: &Current| !foreign || turn.taken_up;
         if self.turn.as_ref().is_some_and(|turn| ours(turn) && turn.goes_on()) {
-            return self.go_on(used);
+            return self.go_on(result, used, now);
         }
         let ours = self.turn.take_if(|turn| ours(turn));
         let Some(mut turn) = ours else {

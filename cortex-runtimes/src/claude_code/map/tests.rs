@@ -377,6 +377,18 @@ fn a_turn_with_more_to_go_on_ends_with_the_answer_to_it() {
 }
 
 #[test]
+fn a_turn_whose_more_is_never_heard_of_ends_with_its_answer() {
+    let mut conversation = answered_with_more_waiting();
+    assert_eq!(conversation.answered_over(), None, "it works");
+    said(&mut conversation, &idle());
+    assert!(conversation.is_answered());
+    let Some(Step::Over { end, .. }) = conversation.answered_over() else { panic!("not over") };
+    assert_eq!(end.outcome, TurnOutcome::Succeeded { text: "first".to_owned() });
+    assert_eq!(end.usage.input_tokens, Some(10));
+    assert!(conversation.turn().is_none() && !conversation.is_answered());
+}
+
+#[test]
 fn a_turn_whose_last_words_were_taken_back_is_over() {
     let mut conversation = answered_with_more_waiting();
     conversation.interrupted();
