@@ -66,9 +66,19 @@ const WITHHELD_TOOLS: &str =
     "CronCreate,CronDelete,CronList,ScheduleWakeup,Monitor,Workflow,EnterWorktree,ExitWorktree";
 
 /// What asks in a trusted project whatever its settings, hooks and skills allow: rules that ask win over all of
-/// them. Other tools ask unless a rule allows them, and such a rule is refused at the start.
-const ASKED_TOOLS: [&str; 8] =
-    ["Bash", "PowerShell", "Edit", "Write", "NotebookEdit", "WebFetch", "WebSearch", "Skill"];
+/// them. Other tools ask unless a rule allows them, and such a rule is refused at the start. The tools of Cortex are
+/// among those of all servers, and are answered for by the driver.
+const ASKED_TOOLS: [&str; 9] = [
+    "Bash",
+    "PowerShell",
+    "Edit",
+    "Write",
+    "NotebookEdit",
+    "WebFetch",
+    "WebSearch",
+    "Skill",
+    "mcp__*",
+];
 
 /// The variables that hold credentials. What an agent runs in its shell does not get them.
 const SECRETS: [&str; 10] = [

@@ -68,6 +68,8 @@ pub(super) struct Conversation {
     native: String,
     /// The tools that may be offered to the agent; `None`: any.
     offered: Option<BTreeSet<String>>,
+    /// How the tools of Cortex are called, when they are there: no other server has that name then.
+    of_cortex: Option<&'static str>,
     turn: Option<Current>,
     /// A turn runs that nobody asked for.
     stray: bool,
@@ -112,6 +114,7 @@ impl Conversation {
         Self {
             native,
             offered,
+            of_cortex: None,
             turn: None,
             stray: false,
             idle: true,
@@ -136,6 +139,11 @@ impl Conversation {
             given: Given::default(),
             clues: Clues::default(),
         });
+    }
+
+    /// The session has the tools of Cortex.
+    pub(super) fn has_cortex(&mut self) {
+        self.of_cortex = Some(OF_CORTEX);
     }
 
     /// What the conversation has cost before its first turn here, if that is known.
@@ -422,11 +430,16 @@ impl Conversation {
         if ends {
             return vec![Step::Say(waiting.refused(&request_id))];
         }
+        if self.of_cortex.is_some_and(|prefix| tool.starts_with(prefix)) {
+            // Cortex itself decides what its tools do. It asks here only because a rule makes all servers ask.
+            let allow = waiting.answered(&ToolAnswer::Allow);
+            return vec![active(), Step::Say(wire::answer(&request_id, &allow))];
+        }
         let mut steps: Vec<Step> = self.flush().into_iter().collect();
         steps.push(Step::Emit(SessionEvent::ToolRequest(ToolRequest {
             request_id: request_id.clone(),
             turn_id: self.turn().cloned(),
-            of_cortex: tool.strip_prefix(OF_CORTEX).map(str::to_owned),
+            of_cortex: None,
             summary,
             tool,
             input,

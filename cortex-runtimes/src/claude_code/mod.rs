@@ -147,10 +147,14 @@ impl Runtime for ClaudeCode {
         let program = launch::program(&executable, &self.config, &spec, &native)?;
         let owned = program.spawn().await?;
         let pid = owned.pid();
+        let mut conversation = Conversation::new(native.clone(), launch::offered(&spec));
+        if spec.mcp.is_some() {
+            conversation.has_cortex();
+        }
         // From here on a dropped future ends the process: the loop ends with the session.
         let (session, events) = session::begin(pump::Parts {
             owned,
-            conversation: Conversation::new(native.clone(), launch::offered(&spec)),
+            conversation,
             cwd: spec.cwd.clone(),
             home: probe::home(&self.config),
             env: Arc::clone(&self.env),

@@ -39,3 +39,14 @@ pub(crate) fn result(text: &str) -> String {
         &json!({"type": "result", "subtype": "success", "is_error": false, "result": text, "terminal_reason": "completed", "usage": usage}),
     )
 }
+
+/// An MCP server with one tool. It leaves a trace where it runs: once its tools are known, and when one is called.
+pub(crate) const SERVER: &str = r#"while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
+  case "$line" in
+    *'"method":"initialize"'*) echo '{"jsonrpc":"2.0","id":'"$id"',"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"own","version":"1"}}}';;
+    *'"method":"tools/list"'*) echo '{"jsonrpc":"2.0","id":'"$id"',"result":{"tools":[{"name":"hi","description":"greets","inputSchema":{"type":"object","properties":{}}}]}}'; touch listed;;
+    *'"method":"tools/call"'*) touch ran; echo '{"jsonrpc":"2.0","id":'"$id"',"result":{"content":[{"type":"text","text":"hi there"}]}}';;
+    *'"method":"server/discover"'*) echo '{"jsonrpc":"2.0","id":'"$id"',"error":{"code":-32601,"message":"no such method"}}';;
+  esac
+done"#;

@@ -233,6 +233,21 @@ fn a_request_that_this_driver_does_not_know_is_answered() {
 }
 
 #[test]
+fn a_tool_of_cortex_is_allowed_where_no_other_server_can_have_its_name() {
+    let ask = json!({"type": "control_request", "request_id": "r1",
+        "request": {"subtype": "can_use_tool", "tool_name": "mcp__cortex__list_tasks", "input": {}}});
+    let steps = say(&mut begun(), &ask);
+    let [Step::Emit(SessionEvent::ToolRequest(request))] = steps.as_slice() else {
+        panic!("{steps:?}")
+    };
+    assert_eq!(request.of_cortex, None);
+    let mut conversation = begun();
+    conversation.has_cortex();
+    let allow = json!({"behavior": "allow", "updatedInput": {}});
+    assert_eq!(say(&mut conversation, &ask), [Step::Say(wire::answer("r1", &allow))]);
+}
+
+#[test]
 fn a_confined_agent_that_is_offered_more_does_not_act() {
     let offered = ["Read", "mcp__cortex__*"].map(str::to_owned).into();
     let mut conversation = Conversation::new("n".to_owned(), Some(offered));
