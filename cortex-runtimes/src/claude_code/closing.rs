@@ -14,7 +14,7 @@ pub(super) struct Closing {
     pub(super) stage: Stage,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The turn that runs is interrupted.
     Interrupt,

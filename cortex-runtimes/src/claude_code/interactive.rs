@@ -13,8 +13,8 @@ use cortex_lib::process::Program;
 
 use super::{ClaudeCodeConfig, launch, probe};
 
-/// The program of a session in terminal mode. `native` is the name of the conversation: a new one, or the one to
-/// resume.
+/// The program of a session in terminal mode, and whether it goes on with an earlier conversation. `native` is the name of
+/// the conversation: a new one, or the one to resume.
 ///
 /// # Errors
 ///
@@ -24,7 +24,7 @@ pub(super) fn program(
     config: &ClaudeCodeConfig,
     spec: &SessionSpec,
     native: &str,
-) -> Result<Program> {
+) -> Result<(Program, bool)> {
     let mut argv: Vec<OsString> = vec![executable.into()];
     argv.extend(["--permission-mode".into(), "default".into()]);
     argv.extend(sources(spec).map(OsString::from));
@@ -42,20 +42,10 @@ pub(super) fn program(
         })?;
         argv.extend(["--append-system-prompt-file".into(), file.into()]);
     }
-    if let Some(mcp) = &spec.mcp {
-        let file = launch::mcp_config(mcp, &spec.scratch)?;
-        let allowed = format!("mcp__{}", launch::MCP_SERVER);
-        argv.extend(["--mcp-config".into(), file.into(), "--allowedTools".into(), allowed.into()]);
-    }
     let program = Program::new(argv, &spec.cwd, spec.session_id.as_str());
     let shell = launch::shell_file(config, &spec.scratch)?;
     let program = launch::environment(program, config).env(launch::SHELL_FILE, shell);
-    let Some(mcp) = &spec.mcp else { return Ok(program) };
-    let past_proxy = launch::past_proxy(config);
-    Ok(program
-        .env("CORTEX_MCP_TOKEN", mcp.token.expose())
-        .env("NO_PROXY", &past_proxy)
-        .env("no_proxy", &past_proxy))
+    Ok((launch::with_mcp(program, config, spec)?, resumes))
 }
 
 /// Which settings count: what a repository brings only where a person trusts it, as in a structured session.

@@ -66,9 +66,19 @@ const WITHHELD_TOOLS: &str =
     "CronCreate,CronDelete,CronList,ScheduleWakeup,Monitor,Workflow,EnterWorktree,ExitWorktree";
 
 /// What asks in a trusted project whatever its settings, hooks and skills allow: rules that ask win over all of
-/// them. Other tools ask unless a rule allows them, and such a rule is refused at the start.
-const ASKED_TOOLS: [&str; 8] =
-    ["Bash", "PowerShell", "Edit", "Write", "NotebookEdit", "WebFetch", "WebSearch", "Skill"];
+/// them. Other tools ask unless a rule allows them, and such a rule is refused at the start. The tools of Cortex are
+/// among those of all servers, and are answered for by the driver.
+const ASKED_TOOLS: [&str; 9] = [
+    "Bash",
+    "PowerShell",
+    "Edit",
+    "Write",
+    "NotebookEdit",
+    "WebFetch",
+    "WebSearch",
+    "Skill",
+    "mcp__*",
+];
 
 /// The variables that hold credentials. What an agent runs in its shell does not get them.
 const SECRETS: [&str; 10] = [
@@ -128,15 +138,9 @@ pub(super) fn program(
     spec: &SessionSpec,
     native: &str,
 ) -> Result<Program> {
-    let mcp = spec.mcp.as_ref().map(|mcp| mcp_config(mcp, &spec.scratch)).transpose()?;
     let shell = shell_file(config, &spec.scratch)?;
-    let argv = [executable.as_os_str().to_owned()]
-        .into_iter()
-        .chain(arguments(config, spec, native))
-        .chain(mcp.into_iter().flat_map(|file| {
-            let allowed = format!("mcp__{MCP_SERVER}");
-            ["--mcp-config".into(), file.into(), "--allowedTools".into(), OsString::from(allowed)]
-        }));
+    let argv = [executable.as_os_str().to_owned()].into_iter();
+    let argv = argv.chain(arguments(config, spec, native));
     let mut program = Program::new(argv, &spec.cwd, spec.session_id.as_str());
     for (name, value) in VARIABLES {
         program = program.env(name, value);
@@ -144,19 +148,30 @@ pub(super) fn program(
     program = environment(program, config)
         .env("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "1")
         .env(SHELL_FILE, shell);
-    if let Some(mcp) = &spec.mcp {
-        let past_proxy = past_proxy(config);
-        program = program
-            .env("CORTEX_MCP_TOKEN", mcp.token.expose())
-            .env("NO_PROXY", &past_proxy)
-            .env("no_proxy", &past_proxy);
-    }
-    Ok(program)
+    with_mcp(program, config, spec)
+}
+
+/// The program with the tools of Cortex, if the session has any. They run unasked: Cortex itself decides about them.
+pub(super) fn with_mcp(
+    mut program: Program,
+    config: &ClaudeCodeConfig,
+    spec: &SessionSpec,
+) -> Result<Program> {
+    let Some(mcp) = &spec.mcp else { return Ok(program) };
+    let file = mcp_config(mcp, &spec.scratch)?;
+    let allowed = format!("mcp__{MCP_SERVER}");
+    let arguments = ["--mcp-config".into(), file.into(), "--allowedTools".into(), allowed.into()];
+    program.argv.extend(arguments);
+    let past_proxy = past_proxy(config);
+    Ok(program
+        .env("CORTEX_MCP_TOKEN", mcp.token.expose())
+        .env("NO_PROXY", &past_proxy)
+        .env("no_proxy", &past_proxy))
 }
 
 /// The hosts that are reached without a proxy, with this machine among them: else the CLI sends the credential of the
 /// session to the proxy.
-pub(super) fn past_proxy(config: &ClaudeCodeConfig) -> String {
+fn past_proxy(config: &ClaudeCodeConfig) -> String {
     let hosts = ["NO_PROXY", "no_proxy"].into_iter().find_map(|name| setting(config, name));
     match hosts.as_deref().map(str::trim) {
         None | Some("") => LOCAL_HOSTS.to_owned(),
@@ -265,7 +280,7 @@ fn is_foreign(name: &OsStr) -> bool {
 }
 
 /// Writes the configuration of the endpoint. It names the variable with the credential, not the credential.
-pub(super) fn mcp_config(mcp: &McpAccess, scratch: &Path) -> Result<PathBuf> {
+fn mcp_config(mcp: &McpAccess, scratch: &Path) -> Result<PathBuf> {
     let file = scratch.join("mcp.json");
     let config = json!({"mcpServers": {MCP_SERVER: {
         "type": "http",

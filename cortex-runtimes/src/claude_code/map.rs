@@ -20,16 +20,14 @@ use cortex_lib::time::Timestamp;
 use serde_json::Value;
 
 use self::more::Given;
-use super::outcome;
-use super::outcome::{Clues, hopeless, usage};
+use super::outcome::{self, Clues, hopeless, usage};
 use super::questions::{ELICITATION, Waiting};
 use super::selftest::asks;
 use super::stream::Stream;
 use super::summary::{SUMMARY_CHARS_MAX, one_line, summary};
-use super::wire;
 use super::wire::{
-    Answer, ApiRetry, Asked, Assistant, BackgroundTask, Block, ControlRequest, FromCli, Init, Sign,
-    State, StreamLine, TurnResult, User,
+    self, Answer, ApiRetry, Asked, Assistant, BackgroundTask, Block, ControlRequest, FromCli, Init,
+    Sign, State, StreamLine, TurnResult, User,
 };
 
 /// How the tools of Cortex are called.
@@ -70,6 +68,8 @@ pub(super) struct Conversation {
     native: String,
     /// The tools that may be offered to the agent; `None`: any.
     offered: Option<BTreeSet<String>>,
+    /// How the tools of Cortex are called, when they are there: no other server has that name then.
+    of_cortex: Option<&'static str>,
     turn: Option<Current>,
     /// A turn runs that nobody asked for.
     stray: bool,
@@ -114,6 +114,7 @@ impl Conversation {
         Self {
             native,
             offered,
+            of_cortex: None,
             turn: None,
             stray: false,
             idle: true,
@@ -138,6 +139,11 @@ impl Conversation {
             given: Given::default(),
             clues: Clues::default(),
         });
+    }
+
+    /// The session has the tools of Cortex.
+    pub(super) fn has_cortex(&mut self) {
+        self.of_cortex = Some(OF_CORTEX);
     }
 
     /// What the conversation has cost before its first turn here, if that is known.
@@ -278,8 +284,8 @@ impl Conversation {
                 native_session_id: init.session_id,
             }));
         }
-        let tools = init.tools.unwrap_or_default();
-        let refused = self.extra_tool(tools).or_else(|| unasked_mode(init.permission_mode));
+        let refused =
+            self.extra_tool(init.tools).or_else(|| self.unasked_mode(init.permission_mode));
         if let Some(why) = refused
             && let Some(turn) = &mut self.turn
         {
@@ -289,9 +295,13 @@ impl Conversation {
         steps
     }
 
-    /// A confined agent that is offered more than it may use must not act: the CLI drops or adds names silently.
-    fn extra_tool(&self, tools: Vec<String>) -> Option<String> {
+    /// A confined agent that is offered more than it may use must not act: the CLI drops or adds names silently. Nor must
+    /// one of which it is not known.
+    fn extra_tool(&self, tools: Option<Vec<String>>) -> Option<String> {
         let offered = self.offered.as_ref()?;
+        let Some(tools) = tools else {
+            return Some("Claude Code does not say what it offers to a confined agent".to_owned());
+        };
         let extra = tools.into_iter().find(|tool| {
             !offered.iter().any(|name| match name.strip_suffix('*') {
                 Some(prefix) => tool.starts_with(prefix),
@@ -299,6 +309,16 @@ impl Conversation {
             })
         })?;
         Some(format!("Claude Code offers the tool {extra} to an agent that must not have it"))
+    }
+
+    /// Why a turn must not go on in this mode: in another than these, tools run that nobody was asked about.
+    fn unasked_mode(&self, mode: Option<String>) -> Option<String> {
+        let Some(mode) = mode else {
+            let what = "Claude Code does not say in which mode a confined agent works";
+            return self.offered.is_some().then(|| what.to_owned());
+        };
+        let what = "in which it does not ask before it acts";
+        (!asks(&mode)).then(|| format!("Claude Code works in the mode {mode}, {what}"))
     }
 
     fn state(&mut self, state: State) -> Vec<Step> {
@@ -410,11 +430,16 @@ impl Conversation {
         if ends {
             return vec![Step::Say(waiting.refused(&request_id))];
         }
+        if self.of_cortex.is_some_and(|prefix| tool.starts_with(prefix)) {
+            // Cortex itself decides what its tools do. It asks here only because a rule makes all servers ask.
+            let allow = waiting.answered(&ToolAnswer::Allow);
+            return vec![active(), Step::Say(wire::answer(&request_id, &allow))];
+        }
         let mut steps: Vec<Step> = self.flush().into_iter().collect();
         steps.push(Step::Emit(SessionEvent::ToolRequest(ToolRequest {
             request_id: request_id.clone(),
             turn_id: self.turn().cloned(),
-            of_cortex: tool.strip_prefix(OF_CORTEX).map(str::to_owned),
+            of_cortex: None,
             summary,
             tool,
             input,
@@ -438,12 +463,14 @@ impl Conversation {
         let foreign = result.origin.as_ref().is_some_and(|origin| origin.kind != "human");
         let ours = |turn: &Current| !foreign || turn.taken_up;
         if self.turn.as_ref().is_some_and(|turn| ours(turn) && turn.goes_on()) {
-            return self.go_on(used);
+            return self.go_on(result, used, now);
         }
         let ours = self.turn.take_if(|turn| ours(turn));
         let Some(mut turn) = ours else {
             self.unreported = used;
             self.stray = false;
+            // Its last line must not be taken for the first of ours.
+            self.stream = Stream::default();
             return vec![active()];
         };
         self.stray = false;
@@ -466,12 +493,6 @@ impl Conversation {
         steps.push(Step::Over { end, leaves_nothing: turn.runs_attempt });
         steps
     }
-}
-
-/// Why a turn must not go on in this mode: in another than these, tools run that nobody was asked about.
-fn unasked_mode(mode: Option<String>) -> Option<String> {
-    let mode = mode.filter(|mode| !asks(mode))?;
-    Some(format!("Claude Code works in the mode {mode}, in which it does not ask before it acts"))
 }
 
 fn active() -> Step {

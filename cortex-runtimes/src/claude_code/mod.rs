@@ -114,12 +114,9 @@ impl ClaudeCode {
     /// The session is ready when the CLI has drawn its first screen. What it asks there, the person answers.
     async fn open_terminal(&self, executable: &Path, spec: &SessionSpec) -> Result<Opened> {
         let native = spec.resume.clone().unwrap_or_else(|| self.env.mint_v4().to_string());
-        let program = interactive::program(executable, &self.config, spec, &native)?;
-        let facts = SessionFacts {
-            native_session_id: Some(native),
-            resumed: spec.resume.is_some(),
-            ..SessionFacts::default()
-        };
+        let (program, resumed) = interactive::program(executable, &self.config, spec, &native)?;
+        let facts =
+            SessionFacts { native_session_id: Some(native), resumed, ..SessionFacts::default() };
         crate::terminal::open(&program, facts).await
     }
 }
@@ -150,10 +147,14 @@ impl Runtime for ClaudeCode {
         let program = launch::program(&executable, &self.config, &spec, &native)?;
         let owned = program.spawn().await?;
         let pid = owned.pid();
+        let mut conversation = Conversation::new(native.clone(), launch::offered(&spec));
+        if spec.mcp.is_some() {
+            conversation.has_cortex();
+        }
         // From here on a dropped future ends the process: the loop ends with the session.
         let (session, events) = session::begin(pump::Parts {
             owned,
-            conversation: Conversation::new(native.clone(), launch::offered(&spec)),
+            conversation,
             cwd: spec.cwd.clone(),
             home: probe::home(&self.config),
             env: Arc::clone(&self.env),

@@ -37,9 +37,14 @@ impl Clues {
     }
 
     /// The outcome of the turn that ended with `result`.
-    pub(super) fn outcome(self, result: TurnResult, now: Timestamp) -> TurnOutcome {
+    pub(super) fn outcome(mut self, result: TurnResult, now: Timestamp) -> TurnOutcome {
         if result.terminal_reason.as_deref().is_some_and(|reason| reason.starts_with("aborted")) {
             return self.aborted(&result);
+        }
+        // A turn that must not act has no result that counts, also when it was faster than its end.
+        let refused = |failure: &mut TurnFailure| failure.cause == Cause::Refused;
+        if let Some(refused) = self.ended_by_us.take_if(refused) {
+            return TurnOutcome::Failed(refused);
         }
         if result.is_error == Some(true) || result.subtype.as_deref().is_some_and(is_error) {
             return TurnOutcome::Failed(self.failure(&result, now));

@@ -36,6 +36,8 @@ use super::wire;
 const IDLE_WAIT: Duration = Duration::from_secs(2);
 /// How long the end of a turn that nobody asked for is waited for before ours is sent all the same.
 const STRAY_WAIT: Duration = Duration::from_secs(5);
+/// How long an idle CLI may take to begin with what a turn was given to go on. It took milliseconds.
+const UNHEARD_WAIT: Duration = Duration::from_secs(5);
 /// How long the CLI may take to begin a turn. It took 3 ms; beyond this it hangs, and its session is ended.
 const ACCEPT_WAIT: Duration = Duration::from_mins(1);
 /// How long the processes below the CLI may take to end after a kill.
@@ -74,7 +76,11 @@ pub(super) struct Pump {
     requests: u64,
     /// Our control requests without an answer.
     waiting: BTreeMap<String, Waiter>,
+    /// The turn whose interrupt came last before the turn itself.
+    overtaken: Option<TurnId>,
     sending: Option<Sending>,
+    /// When a turn with an answer no longer waits for the CLI to take up what it was given.
+    unheard: Option<Instant>,
     finishing: Option<Finishing>,
     closing: Option<Closing>,
     /// Why it ended, once nothing lives.
@@ -146,7 +152,9 @@ impl Pump {
             tail: Tail::new(STDERR_TAIL_BYTES_MAX),
             requests: 0,
             waiting: BTreeMap::new(),
+            overtaken: None,
             sending: None,
+            unheard: None,
             finishing: None,
             closing: None,
             ending,
@@ -284,6 +292,10 @@ impl Pump {
     }
 
     fn send(&mut self, turn: Turn, reply: oneshot::Sender<Result<()>>) {
+        if self.closing.is_some() {
+            // Without an answer the caller is told that the session has ended, once it has.
+            return;
+        }
         let busy = self.sending.is_some() || self.finishing.is_some();
         if busy || self.conversation.turn().is_some() {
             let error = Error::new(Code::RuntimeTurnInProgress, "Claude Code still runs a turn");
@@ -292,7 +304,8 @@ impl Pump {
         }
         let until = Instant::now() + STRAY_WAIT;
         let waits = self.conversation.is_stray();
-        let sending = Sending { unwritten: Some(turn), interrupted: false, reply, until };
+        let interrupted = self.overtaken.take_if(|early| *early == turn.id).is_some();
+        let sending = Sending { unwritten: Some(turn), interrupted, reply, until };
         self.sending = Some(sending);
         if !waits {
             self.write_turn();
@@ -327,7 +340,14 @@ impl Pump {
         let uuid = self.env.mint_v4().to_string();
         self.say(&wire::user(&literal(text, &self.cwd, self.home.as_deref()), &uuid));
         self.conversation.gave(uuid);
+        self.wait_for_hearing();
         Ok(Steered::Taken)
+    }
+
+    /// A turn with an answer, at which the CLI does nothing, goes on soon or not at all.
+    fn wait_for_hearing(&mut self) {
+        let waits = self.conversation.is_answered();
+        self.unheard = waits.then(|| Instant::now() + UNHEARD_WAIT);
     }
 
     fn interrupt(&mut self, turn: &TurnId, reply: oneshot::Sender<()>) {
@@ -338,26 +358,38 @@ impl Pump {
             && sending.unwritten.as_ref().is_some_and(|unwritten| unwritten.id == *turn)
         {
             sending.interrupted = true;
+        } else {
+            self.overtaken = Some(turn.clone());
         }
         tell(reply, ());
     }
 
     /// Asks for the end of what runs. One request at a time is enough. What still waits would run as the next turn.
     fn ask_interrupt(&mut self) {
+        self.take_back();
+        if !self.waiting.values().any(|waiter| matches!(waiter, Waiter::Interrupt)) {
+            self.control(&json!({"subtype": "interrupt"}), Waiter::Interrupt);
+        }
+    }
+
+    fn take_back(&mut self) {
         for uuid in self.conversation.take_back() {
             let request = json!({"subtype": "cancel_async_message", "message_uuid": uuid});
             self.control(&request, Waiter::TakeBack);
         }
-        if !self.waiting.values().any(|waiter| matches!(waiter, Waiter::Interrupt)) {
-            self.control(&json!({"subtype": "interrupt"}), Waiter::Interrupt);
-        }
+    }
+
+    /// The turn is over while the CLI is idle, which it says but once.
+    fn over(&mut self, over: Step) {
+        self.step(over);
+        self.step(Step::Idle);
     }
 
     fn next_wake(&self) -> Option<Instant> {
         let sending = self.sending.as_ref().map(|sending| sending.until);
         let finishing = self.finishing.as_ref().map(|finishing| finishing.until);
         let closing = self.closing.as_ref().map(Closing::until);
-        [sending, finishing, closing].into_iter().flatten().min()
+        [sending, finishing, closing, self.unheard].into_iter().flatten().min()
     }
 
     /// Does what is due. Returns why the session must be ended, if it must.
@@ -370,6 +402,13 @@ impl Pump {
                 Stage::Eof => self.enter(Stage::Sigint),
                 Stage::Sigint => self.enter(Stage::Sigterm),
                 Stage::Sigterm => return Some("the session was closed by force"),
+            }
+        }
+        if self.unheard.take_if(|until| *until <= now).is_some() && self.conversation.is_answered()
+        {
+            self.take_back();
+            if let Some(over) = self.conversation.answered_over() {
+                self.over(over);
             }
         }
         if let Some(finishing) = &mut self.finishing
@@ -426,7 +465,7 @@ impl Pump {
                     let taken =
                         answer.is_ok_and(|answer| answer.get("cancelled") == Some(&json!(true)));
                     if taken && let Some(over) = self.conversation.given_up() {
-                        self.step(over);
+                        self.over(over);
                     }
                 }
                 Some(Waiter::Interrupt | Waiter::StopTask) | None => {}
@@ -442,6 +481,7 @@ impl Pump {
                 if let Some(finishing) = &mut self.finishing {
                     finishing.idle = true;
                 } else {
+                    self.wait_for_hearing();
                     self.write_turn();
                 }
             }

@@ -28,7 +28,7 @@ pub(super) enum Waiting {
     Tool(Value),
     /// Questions of the agent. They are answered by their text.
     AskUser { input: Value, questions: Vec<Question> },
-    /// Fields that an MCP server wants to have filled in.
+    /// Fields that an MCP server wants to have filled in. Without any it asks for leave.
     Fields(Vec<Field>),
     /// A page that an MCP server wants to have opened.
     Page(Question),
@@ -101,6 +101,9 @@ impl Waiting {
             (Self::Fields(fields), ToolAnswer::Answers(answers)) => {
                 json!({"action": "accept", "content": filled_in(fields, answers)})
             }
+            (Self::Fields(fields), ToolAnswer::Allow) if fields.is_empty() => {
+                json!({"action": "accept", "content": {}})
+            }
             (Self::Page(_), ToolAnswer::Answers(_)) => json!({"action": "accept"}),
             (Self::Fields(_) | Self::Page(_), ToolAnswer::Deny { .. }) => {
                 json!({"action": "decline"})
@@ -108,14 +111,12 @@ impl Waiting {
             (Self::Fields(_) | Self::Page(_), ToolAnswer::Allow) => json!({"action": "cancel"}),
         }
     }
-}
 
-impl Waiting {
     /// The line that turns it down at once, because its turn is being ended.
     pub(super) fn refused(&self, request_id: &str) -> String {
         match self {
             Self::Tool(_) | Self::AskUser { .. } => {
-                wire::deny(request_id, "The turn is being ended.", true)
+                wire::deny(request_id, "The turn is being ended.")
             }
             Self::Fields(_) | Self::Page(_) => {
                 wire::answer(request_id, &json!({"action": "cancel"}))
@@ -336,6 +337,19 @@ mod tests {
         ]));
         let content = json!({"a": "x", "b": ["q", "p"], "c": 1.5, "d": 1, "e": "many", "f": false});
         assert_eq!(said, json!({"action": "accept", "content": content}));
+    }
+
+    #[test]
+    fn a_form_without_fields_is_a_yes_or_a_no() {
+        for schema in [json!({"type": "object", "properties": {}}), Value::Null] {
+            let asked = Elicitation { requested_schema: schema, ..Elicitation::default() };
+            let waiting = Waiting::elicitation(&asked);
+            assert!(waiting.questions().is_empty());
+            let yes = json!({"action": "accept", "content": {}});
+            assert_eq!(waiting.answered(&ToolAnswer::Allow), yes);
+            let no = ToolAnswer::Deny { reason: "no".to_owned() };
+            assert_eq!(waiting.answered(&no), json!({"action": "decline"}));
+        }
     }
 
     #[test]

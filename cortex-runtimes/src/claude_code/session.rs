@@ -11,7 +11,6 @@
 //! idle. If the turn ran an attempt, what it left behind is ended first: tasks in the background by request, so that the
 //! CLI starts no turn about their end, then every process below the CLI. A turn that a person sent directly may
 //! leave a server running until the next attempt or the end of the session.
-
 //!
 //! # More to go on
 //!
@@ -35,6 +34,7 @@ use super::pump::{Parts, Pump};
 
 /// Commands on their way to the loop. The core sends one at a time and an interrupt or two.
 const COMMANDS_MAX: usize = 16;
+
 /// What the core holds of a session.
 #[derive(Debug)]
 pub(super) struct ClaudeSession {

@@ -27,6 +27,8 @@ mod place;
 #[cfg(target_os = "linux")]
 mod planner;
 #[cfg(target_os = "linux")]
+mod pretend;
+#[cfg(target_os = "linux")]
 #[path = "../shared/processes.rs"]
 mod processes;
 #[cfg(target_os = "linux")]

@@ -9,6 +9,7 @@ use cortex_scripted::{Answer, Script, When, cases};
 use serde_json::json;
 
 use crate::place::{Live, Place, alive, kill, succeeded, until_gone};
+use crate::pretend::SERVER;
 
 pub(crate) fn all() -> Vec<Case> {
     cases![
@@ -26,20 +27,10 @@ pub(crate) fn all() -> Vec<Case> {
 const FORKS: &str = "(sleep 86431 &) ; setsid sleep 86432 & (setsid sh -c 'sleep 86433 & exec sleep 86434' >/dev/null 2>&1 &) ; echo > ran; sleep 86435";
 
 /// A repository whose MCP server lives as long as the session.
-const SERVER: &str = r#"sleep 86436 & while read -r line; do
-  id=$(printf '%s' "$line" | sed -n 's/.*"id":\([0-9]*\).*/\1/p')
-  case "$line" in
-    *'"method":"initialize"'*) echo '{"jsonrpc":"2.0","id":'"$id"',"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"own","version":"1"}}}';;
-    *'"method":"tools/list"'*) echo '{"jsonrpc":"2.0","id":'"$id"',"result":{"tools":[{"name":"hi","description":"greets","inputSchema":{"type":"object","properties":{}}}]}}';;
-    *'"method":"tools/call"'*) echo '{"jsonrpc":"2.0","id":'"$id"',"result":{"content":[{"type":"text","text":"hi there"}]}}';;
-    *'"method":"server/discover"'*) echo '{"jsonrpc":"2.0","id":'"$id"',"error":{"code":-32601,"message":"no such method"}}';;
-  esac
-done"#;
-
 async fn place(script: Script) -> Place {
     let place = Place::new(script).await;
     let program = place.home.home().join("own.sh");
-    fs_err::write(&program, SERVER).unwrap();
+    fs_err::write(&program, format!("sleep 86436 & {SERVER}")).unwrap();
     let server = json!({"mcpServers": {"own": {"command": "sh", "args": [program]}}});
     fs_err::write(place.home.project().join(".mcp.json"), server.to_string()).unwrap();
     // A CLI that works in the background all the same is held to its session as well.

@@ -7,7 +7,7 @@ use cortex_scripted::suite::Case;
 use cortex_scripted::{Answer, Script, When, cases};
 use serde_json::json;
 
-use crate::place::{Place, succeeded};
+use crate::place::{Live, Place, succeeded};
 
 pub(crate) fn all() -> Vec<Case> {
     cases![
@@ -15,6 +15,7 @@ pub(crate) fn all() -> Vec<Case> {
         a_question_that_is_denied_or_withdrawn_leaves_the_session_well,
         the_end_of_planning_asks_for_leave,
         a_form_of_an_mcp_server_is_filled_in_or_declined,
+        a_form_without_fields_is_agreed_to_or_declined,
     ]
     .into()
 }
@@ -133,14 +134,14 @@ async fn the_end_of_planning_asks_for_leave() {
     live.close().await;
 }
 
-/// A server with one tool that asks its user.
+/// A server with one tool that asks its user, by this form.
 const ASKING_SERVER: &str = r#"
 read -r line; id() { printf '%s' "$line" | sed 's/.*"id":\([^,}]*\).*/\1/'; }
 while :; do
   case "$line" in
     *'"method":"initialize"'*) echo '{"jsonrpc":"2.0","id":'"$(id)"',"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"form","version":"1"}}}';;
     *'"method":"tools/list"'*) echo '{"jsonrpc":"2.0","id":'"$(id)"',"result":{"tools":[{"name":"ask","description":"asks","inputSchema":{"type":"object","properties":{}}}]}}';;
-    *'"method":"tools/call"'*) call=$(printf '%s' "$line" | sed 's/.*"id":\([0-9]*\).*/\1/'); echo '{"jsonrpc":"2.0","id":"e1","method":"elicitation/create","params":{"message":"Who are you?","requestedSchema":{"type":"object","properties":{"name":{"type":"string","title":"Your name"},"colour":{"type":"string","enum":["red","blue"]},"age":{"type":"integer"},"sure":{"type":"boolean"}},"required":["name"]}}}';;
+    *'"method":"tools/call"'*) call=$(printf '%s' "$line" | sed 's/.*"id":\([0-9]*\).*/\1/'); echo '{"jsonrpc":"2.0","id":"e1","method":"elicitation/create","params":{"message":"Who are you?","requestedSchema":'"$1"'}}';;
     *'"id":"e1"'*) text=$(printf '%s' "$line" | sed 's/"/\\"/g'); echo '{"jsonrpc":"2.0","id":'"$call"',"result":{"content":[{"type":"text","text":"got '"$text"'"}]}}';;
     *'"method":"server/discover"'*) echo '{"jsonrpc":"2.0","id":'"$(id)"',"error":{"code":-32601,"message":"no such method"}}';;
   esac
@@ -148,7 +149,8 @@ while :; do
 done
 "#;
 
-async fn a_form_of_an_mcp_server_is_filled_in_or_declined() {
+/// A session whose model asks by this form, and hears whether it was filled in.
+async fn asked_by(form: &str) -> (Place, Live) {
     let place = Place::new(
         Script::new()
             .on(When::tool_result(r#""action":"accept""#), Answer::text("known"))
@@ -158,9 +160,16 @@ async fn a_form_of_an_mcp_server_is_filled_in_or_declined() {
     .await;
     let program = place.home.home().join("form.sh");
     fs_err::write(&program, ASKING_SERVER).unwrap();
-    let server = json!({"mcpServers": {"form": {"command": "sh", "args": [program]}}});
+    let args = json!([program, form]);
+    let server = json!({"mcpServers": {"form": {"command": "sh", "args": args}}});
     fs_err::write(place.home.project().join(".mcp.json"), server.to_string()).unwrap();
-    let mut live = place.open_with(|spec| spec.trusted = true).await.unwrap();
+    let live = place.open_with(|spec| spec.trusted = true).await.unwrap();
+    (place, live)
+}
+
+async fn a_form_of_an_mcp_server_is_filled_in_or_declined() {
+    let form = r#"{"type":"object","properties":{"name":{"type":"string","title":"Your name"},"colour":{"type":"string","enum":["red","blue"]},"age":{"type":"integer"},"sure":{"type":"boolean"}},"required":["name"]}"#;
+    let (place, mut live) = asked_by(form).await;
     let filled =
         answers(&[("name", &["Ann"]), ("colour", &["red"]), ("age", &["3"]), ("sure", &["yes"])]);
     for (answer, said) in
@@ -188,5 +197,25 @@ async fn a_form_of_an_mcp_server_is_filled_in_or_declined() {
     let told = &request.tool_results.first().unwrap().text;
     let content = r#""content":{"age":3,"colour":"red","name":"Ann","sure":true}"#;
     assert!(told.contains(content), "{told}");
+    live.close().await;
+}
+
+async fn a_form_without_fields_is_agreed_to_or_declined() {
+    let (place, mut live) = asked_by(r#"{"type":"object","properties":{}}"#).await;
+    for (answer, said) in
+        [(ToolAnswer::Deny { reason: "no".to_owned() }, "unknown"), (ToolAnswer::Allow, "known")]
+    {
+        let turn = live.send("ask").await;
+        let request = live.request().await;
+        live.session.answer(&request.request_id, ToolAnswer::Allow).await.unwrap();
+        let request = live.request().await;
+        assert_eq!(request.summary, "form asks: Who are you?");
+        assert_eq!(request.questions, []);
+        live.session.answer(&request.request_id, answer).await.unwrap();
+        assert_eq!(live.ended(&turn).await.outcome, succeeded(said));
+    }
+    let request = place.server.requests().pop().unwrap();
+    let told = &request.tool_results.first().unwrap().text;
+    assert!(told.contains(r#""content":{}"#), "{told}");
     live.close().await;
 }

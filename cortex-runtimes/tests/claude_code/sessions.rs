@@ -9,6 +9,7 @@ use cortex_scripted::{Answer, Script, When, cases, cli};
 use serde_json::json;
 
 use crate::place::{Place, alive, kill, succeeded, until_gone};
+use crate::pretend::{answers, starts, state};
 
 pub(crate) fn all() -> Vec<Case> {
     cases![
@@ -19,6 +20,7 @@ pub(crate) fn all() -> Vec<Case> {
         a_close_during_a_turn_interrupts_it_and_ends_the_process,
         a_close_does_not_wait_for_somebody_to_take_the_events,
         a_program_that_takes_no_notice_is_gone_after_the_grace,
+        a_turn_that_waits_when_its_session_closes_does_not_begin,
         a_killed_cli_is_an_ended_session_and_can_be_resumed,
         a_closed_session_can_be_resumed_with_its_model,
         a_session_that_nobody_knows_cannot_be_resumed,
@@ -58,7 +60,7 @@ async fn a_start_that_cannot_succeed_says_why() {
     let error = place.with_executable(other).try_open().await.unwrap_err();
     assert_eq!(error.code(), Code::RuntimeProtocol, "{error}");
 
-    let lenient = place.program(&answers(r#"{"permissions":{"allow":["Bash"]}}"#));
+    let lenient = place.program(&takes_no_notice(r#"{"permissions":{"allow":["Bash"]}}"#));
     let error = place.with_executable(lenient).try_open().await.unwrap_err();
     assert_eq!(error.code(), Code::RuntimeStartFailed, "{error}");
     assert!(
@@ -74,26 +76,9 @@ async fn a_start_that_cannot_succeed_says_why() {
     assert_eq!(alive(nobody.marker()), Vec::<String>::new());
 }
 
-/// A program that speaks as much of the protocol as a start needs, under these settings, and takes no notice of anything else.
-fn answers(settings: &str) -> String {
-    let answer = |number: u8, response: &str| {
-        format!(
-            r#"echo '{{"type":"control_response","response":{{"subtype":"success","request_id":"cortex-{number}","response":{response}}}}}'"#
-        )
-    };
-    let settings = format!(r#"{{"effective":{settings}}}"#);
-    [
-        "#!/bin/sh".to_owned(),
-        "trap '' INT TERM".to_owned(),
-        "read -r line".to_owned(),
-        answer(1, "{}"),
-        "read -r line".to_owned(),
-        answer(2, &settings),
-        "read -r line".to_owned(),
-        answer(3, r#"{"version":"0"}"#),
-        "while :; do sleep 86410; done".to_owned(),
-    ]
-    .join("\n")
+/// A program that starts under these settings and takes no notice of anything else.
+fn takes_no_notice(settings: &str) -> String {
+    starts(settings, &["while :; do sleep 86410; done".to_owned()])
 }
 
 async fn a_start_that_is_dropped_leaves_nothing() {
@@ -151,7 +136,7 @@ async fn a_close_does_not_wait_for_somebody_to_take_the_events() {
 
 async fn a_program_that_takes_no_notice_is_gone_after_the_grace() {
     let place = Place::new(Script::new()).await;
-    let place = place.with_executable(place.program(&answers("{}")));
+    let place = place.with_executable(place.program(&takes_no_notice("{}")));
     let mut live = place.open().await;
     place.sleepers(1).await;
     let turn = live.next_turn("hello", true);
@@ -161,6 +146,40 @@ async fn a_program_that_takes_no_notice_is_gone_after_the_grace() {
     assert_eq!(sent.unwrap_err().code(), Code::RuntimeSessionEnded);
     assert_eq!(alive(place.marker()), Vec::<String>::new());
     assert_eq!(live.last_words().await, "the session was closed");
+}
+
+/// Whether it waits already for the end of a turn that nobody asked for, or comes behind the close.
+async fn a_turn_that_waits_when_its_session_closes_does_not_begin() {
+    let place = Place::new(Script::new()).await;
+    let program = [
+        state("running"),
+        "read -r line; touch asked; until [ -e go ]; do sleep 0.01; done".to_owned(),
+        answers(4, "{}"),
+        state("idle"),
+        "while read -r line; do echo \"$line\" >> heard; done".to_owned(),
+    ];
+    let place = place.with_executable(place.program(&starts("{}", &program)));
+    let in_project = |name: &str| place.home.project().join(name);
+    for behind in [false, true] {
+        let mut live = place.open().await;
+        place.file("asked").await;
+        let turn = live.next_turn("hello", true);
+        let send = live.session.send(turn);
+        let close = live.session.close(Duration::from_secs(10));
+        let go = async { fs_err::write(in_project("go"), "").unwrap() };
+        let sent = if behind {
+            let ((), sent, ()) = tokio::join!(close, send, go);
+            sent
+        } else {
+            let (sent, (), ()) = tokio::join!(send, close, go);
+            sent
+        };
+        assert_eq!(sent.unwrap_err().code(), Code::RuntimeSessionEnded);
+        assert!(!in_project("heard").exists(), "it was begun");
+        for name in ["asked", "go"] {
+            fs_err::remove_file(in_project(name)).unwrap();
+        }
+    }
 }
 
 async fn a_killed_cli_is_an_ended_session_and_can_be_resumed() {

@@ -1,11 +1,16 @@
 //! More to go on for a turn that runs: it is heard in that turn, whatever the turn does, or it is said that it was over.
 
+use std::time::Duration;
+
+use cortex_lib::error::Code;
 use cortex_lib::port::{Steered, ToolAnswer, TurnOutcome};
 use cortex_scripted::suite::Case;
 use cortex_scripted::{Answer, Script, When, cases};
 use serde_json::json;
+use tokio::time::timeout;
 
-use crate::place::{Place, succeeded};
+use crate::place::{Live, Place, succeeded};
+use crate::pretend::{answers, result, says, starts, state};
 
 pub(crate) fn all() -> Vec<Case> {
     cases![
@@ -14,6 +19,9 @@ pub(crate) fn all() -> Vec<Case> {
         what_comes_at_the_end_of_a_turn_is_heard_or_refused_and_never_both,
         an_interrupt_takes_back_what_was_not_heard_yet,
         a_turn_that_does_not_run_takes_nothing,
+        more_that_is_never_heard_of_does_not_hold_the_turn,
+        a_cli_that_does_not_tell_what_becomes_of_more_takes_none,
+        a_turn_at_which_an_idle_cli_is_interrupted_is_over_at_once,
     ]
     .into()
 }
@@ -78,11 +86,11 @@ async fn what_comes_at_the_end_of_a_turn_is_heard_or_refused_and_never_both() {
     )
     .await;
     let mut live = place.open().await;
-    let mut taken = 0;
-    for number in 0..12_u32 {
+    let (mut taken, mut over) = (0, 0);
+    for number in 0..20_u32 {
         let turn = live.send("work").await;
-        // A little later each time, until the turn is over before it comes.
-        for _ in 0..number * 40 {
+        // Later each time, until the turn is over before it comes.
+        for _ in 0..10 << number {
             tokio::task::yield_now().await;
         }
         if number % 3 == 2 {
@@ -96,8 +104,12 @@ async fn what_comes_at_the_end_of_a_turn_is_heard_or_refused_and_never_both() {
         let wanted = if heard { "heard" } else { "fine" };
         assert_eq!(end.outcome, succeeded(wanted), "{number}");
         taken += u32::from(heard);
+        over += u32::from(!heard);
+        if number > 10 && over > 0 {
+            break;
+        }
     }
-    assert!(taken > 0, "none came in time");
+    assert!(taken > 0 && over > 0, "{taken} came in time, and {over} too late");
     live.close().await;
 }
 
@@ -134,5 +146,95 @@ async fn a_turn_that_does_not_run_takes_nothing() {
     for turn in [&first.turn_id, &second.id] {
         assert_eq!(live.session.steer(turn, "x".to_owned()).await.unwrap(), Steered::TurnOver);
     }
+    live.close().await;
+}
+
+/// Reads the message of a turn and keeps its name.
+const TURN: &str =
+    r#"read -r line; uuid=$(printf '%s' "$line" | sed 's/.*"uuid":"\([^"]*\)".*/\1/')"#;
+/// Echoes the message of the turn, as a CLI does that tells nothing else about it.
+const ECHO: &str = r#"echo '{"type":"user","isReplay":true,"uuid":"'$uuid'"}'"#;
+/// Tells that the message of the turn is taken up.
+const STARTED: &str =
+    r#"echo '{"type":"command_lifecycle","state":"started","command_uuid":"'$uuid'"}'"#;
+/// Hears the message of the driver.
+const HEAR: &str = "read -r line";
+
+/// A session with a program that does this.
+async fn pretended(then: &[String]) -> (Place, Live) {
+    let place = Place::new(Script::new()).await;
+    let place = place.with_executable(place.program(&starts("{}", then)));
+    let live = place.open().await;
+    (place, live)
+}
+
+/// A CLI echoes what it takes up together as one, so of the rest nothing is heard.
+async fn more_that_is_never_heard_of_does_not_hold_the_turn() {
+    let program = [
+        TURN.to_owned(),
+        state("running"),
+        HEAR.to_owned(),
+        HEAR.to_owned(),
+        ECHO.to_owned(),
+        result("all of it"),
+        state("idle"),
+        // What was not heard of must not run as a turn of its own.
+        r#"for one in 1 2; do read -r line; case "$line" in *'"cancel_async_message"'*) touch back-$one;; esac; done"#.to_owned(),
+        HEAR.to_owned(),
+        state("running"),
+        result("the next"),
+        state("idle"),
+        HEAR.to_owned(),
+    ];
+    let (place, mut live) = pretended(&program).await;
+    let turn = live.send("work").await;
+    for text in ["one more", "another"] {
+        assert_eq!(live.session.steer(&turn, text.to_owned()).await.unwrap(), Steered::Taken);
+    }
+    assert_eq!(live.ended(&turn).await.outcome, succeeded("all of it"));
+    for name in ["back-1", "back-2"] {
+        place.file(name).await;
+    }
+    let (end, _) = live.turn("more work").await;
+    assert_eq!(end.outcome, succeeded("the next"));
+    live.close().await;
+}
+
+async fn a_cli_that_does_not_tell_what_becomes_of_more_takes_none() {
+    let program = [TURN, ECHO].map(str::to_owned);
+    let rest = [HEAR.to_owned(), result("done"), state("idle"), HEAR.to_owned()];
+    let (_place, mut live) = pretended(&[program.as_slice(), &rest].concat()).await;
+    let turn = live.send("work").await;
+    let error = live.session.steer(&turn, "more".to_owned()).await.unwrap_err();
+    assert_eq!(error.code(), Code::RuntimeCapabilityMissing);
+    live.session.interrupt(&turn).await.unwrap();
+    assert_eq!(live.ended(&turn).await.outcome, succeeded("done"));
+    live.close().await;
+}
+
+/// It has said that it is idle, and says it only once.
+async fn a_turn_at_which_an_idle_cli_is_interrupted_is_over_at_once() {
+    let text = json!([{"type": "text", "text": "idle now"}]);
+    let program = [
+        TURN.to_owned(),
+        STARTED.to_owned(),
+        HEAR.to_owned(),
+        result("first"),
+        state("idle"),
+        says(&json!({"type": "assistant", "message": {"id": "m1", "content": text}})),
+        HEAR.to_owned(),
+        answers(4, r#"{"cancelled":true}"#),
+        HEAR.to_owned(),
+        answers(5, "{}"),
+        HEAR.to_owned(),
+    ];
+    let (_place, mut live) = pretended(&program).await;
+    let turn = live.send("work").await;
+    assert_eq!(live.session.steer(&turn, "more".to_owned()).await.unwrap(), Steered::Taken);
+    live.output("idle now").await;
+    live.session.interrupt(&turn).await.unwrap();
+    // Less than it waits for a CLI to become idle.
+    let end = timeout(Duration::from_millis(1900), live.ended(&turn)).await.unwrap();
+    assert_eq!(end.outcome, TurnOutcome::Interrupted);
     live.close().await;
 }

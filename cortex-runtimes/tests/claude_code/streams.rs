@@ -5,9 +5,9 @@ use std::time::Duration;
 use cortex_lib::port::{OutputKind, TurnOutcome};
 use cortex_scripted::suite::Case;
 use cortex_scripted::{Answer, Script, When, cases};
-use serde_json::json;
 
 use crate::place::{Place, alive, succeeded};
+use crate::pretend::{result, starts, state};
 
 pub(crate) fn all() -> Vec<Case> {
     cases![
@@ -24,11 +24,11 @@ pub(crate) fn all() -> Vec<Case> {
 async fn a_line_of_twenty_megabytes_is_read() {
     let line = r#"{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"'"$(head -c 20000000 /dev/zero | tr '\0' x)"'"}]}}"#;
     let place = Place::new(Script::new()).await;
-    let program = speaks(&[line, &result("large")], "exit 0");
+    let program = speaks(&[line], "exit 0");
     let place = place.with_executable(place.program(&program));
     let mut live = place.open().await;
     let (end, output) = live.turn("talk").await;
-    assert_eq!(end.outcome, succeeded("large"));
+    assert_eq!(end.outcome, succeeded("whole"));
     let lengths: Vec<_> = output.iter().map(|(kind, text)| (*kind, text.len())).collect();
     assert_eq!(lengths, [(OutputKind::Text, 20_000_000)]);
     live.close().await;
@@ -52,7 +52,7 @@ async fn bytes_that_are_no_text_lose_nothing_around_them() {
     let line = r#"{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"before '"$(printf '\377\376')"' after"}]}}"#;
     let noise = r#"'"$(printf '\300 noise')"'"#;
     let place = Place::new(Script::new()).await;
-    let program = speaks(&[line, noise, &result("whole")], "exit 0");
+    let program = speaks(&[line, noise], "exit 0");
     let place = place.with_executable(place.program(&program));
     let mut live = place.open().await;
     let (end, output) = live.turn("talk").await;
@@ -70,43 +70,22 @@ async fn bytes_that_are_no_text_lose_nothing_around_them() {
 /// the result, the process is reaped after the grace.
 async fn a_program_that_never_ends_after_its_result_is_gone_after_the_grace() {
     let place = Place::new(Script::new()).await;
-    let program = speaks(&[&result("done")], "while :; do sleep 86440; done");
+    let program = speaks(&[], "while :; do sleep 86440; done");
     let place = place.with_executable(place.program(&program));
     let mut live = place.open().await;
     let (end, _) = live.turn("work").await;
-    assert_eq!(end.outcome, succeeded("done"));
+    assert_eq!(end.outcome, succeeded("whole"));
     live.session.close(Duration::from_millis(500)).await;
     assert_eq!(alive(place.marker()), Vec::<String>::new());
     assert_eq!(live.last_words().await, "the session was closed");
 }
 
-fn result(text: &str) -> String {
-    json!({"type": "result", "subtype": "success", "is_error": false, "result": text, "terminal_reason": "completed", "usage": {"output_tokens": 1}}).to_string()
-}
-
-/// A program that starts as the CLI does, says these lines in its first turn, and then does something else. It takes no notice
-/// of signals.
+/// A program that starts as the CLI does, says these lines in its first turn, and then does something else.
 fn speaks(lines: &[&str], then: &str) -> String {
-    let answer = |number: u8, response: &str| {
-        format!(
-            r#"read -r line; echo '{{"type":"control_response","response":{{"subtype":"success","request_id":"cortex-{number}","response":{response}}}}}'"#
-        )
-    };
-    let state = |state: &str| {
-        format!(r#"echo '{{"type":"system","subtype":"session_state_changed","state":"{state}"}}'"#)
-    };
-    let mut program = vec![
-        "#!/bin/sh".to_owned(),
-        "trap '' INT TERM".to_owned(),
-        answer(1, "{}"),
-        answer(2, r#"{"effective":{}}"#),
-        answer(3, r#"{"version":"0"}"#),
-        "read -r line".to_owned(),
-        state("running"),
-    ];
+    let mut program = vec!["read -r line".to_owned(), state("running")];
     program.extend(lines.iter().map(|line| format!("printf '%s\\n' '{line}'")));
-    program.extend([state("idle"), "read -r line".to_owned(), then.to_owned()]);
-    program.join("\n")
+    program.extend([result("whole"), state("idle"), "read -r line".to_owned(), then.to_owned()]);
+    starts("{}", &program)
 }
 
 /// Also in a resumed conversation.

@@ -9,7 +9,7 @@ use cortex_lib::port::{
 };
 use cortex_scripted::suite::Case;
 use cortex_scripted::{Answer, Script, When, cases};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::place::{Place, alive};
@@ -113,6 +113,7 @@ async fn a_conversation_in_a_terminal_goes_on_after_a_new_start() {
     opened.session.close(Duration::from_secs(10)).await;
     // Nothing was said yet, so there is nothing to resume; it begins all the same.
     let opened = open(&place, |spec| spec.resume = Some(native.clone())).await.unwrap();
+    assert!(!opened.facts.resumed);
     let terminal = opened.terminal.clone().unwrap();
     shows(&terminal, "?").await;
     says(&terminal, "remember the heron").await;
@@ -120,6 +121,7 @@ async fn a_conversation_in_a_terminal_goes_on_after_a_new_start() {
     opened.session.close(Duration::from_secs(10)).await;
 
     let opened = open(&place, |spec| spec.resume = Some(native.clone())).await.unwrap();
+    assert!(opened.facts.resumed);
     let terminal = opened.terminal.clone().unwrap();
     shows(&terminal, "remember the heron").await;
     opened.session.close(Duration::from_secs(10)).await;
@@ -151,7 +153,10 @@ async fn what_the_cli_asks_first_is_left_to_the_person() {
     let terminal = opened.terminal.unwrap();
     shows(&terminal, "trust").await;
     let text = fs_err::read_to_string(config_file(&place)).unwrap();
-    assert!(!text.contains("\"hasTrustDialogAccepted\": true"), "{text}");
+    let config: Value = serde_json::from_str(&text).unwrap();
+    let projects = config.get("projects").and_then(Value::as_object).into_iter().flatten();
+    let trusted = projects.filter(|(_, project)| project["hasTrustDialogAccepted"] == true);
+    assert_eq!(trusted.count(), 0, "{text}");
     opened.session.close(Duration::from_secs(5)).await;
     assert_eq!(alive(place.marker()), Vec::<String>::new());
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use cortex_lib::domain::agent::Role;
 use cortex_lib::error::Code;
-use cortex_lib::port::{McpAccess, ToolAnswer};
+use cortex_lib::port::{McpAccess, SessionSpec, ToolAnswer};
 use cortex_lib::secret::Secret;
 use cortex_scripted::suite::Case;
 use cortex_scripted::{Answer, Script, When, cases};
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::endpoint::Endpoint;
 use crate::place::{Place, alive, succeeded};
+use crate::pretend::SERVER;
 
 pub(crate) fn all() -> Vec<Case> {
     cases![
@@ -54,18 +55,20 @@ fn repository(root: &Path) {
 const TRACES: [&str; 3] = ["hook-start", "hook-prompt", "served"];
 
 /// Runs a turn and says what left a trace, and whether the model read the CLAUDE.md.
-async fn traces(trusted: bool, role: Role) -> (Vec<&'static str>, bool) {
+async fn traces(trusted: bool, change: fn(&mut SessionSpec)) -> (Vec<&'static str>, bool) {
     let place = Place::new(Script::new().otherwise(Answer::text("ok"))).await;
     let root = place.home.project();
     repository(&root);
+    let mut waits = false;
     let mut live = place
         .open_with(|spec| {
             spec.trusted = trusted;
-            spec.role = role;
+            change(spec);
+            waits = trusted && spec.role == Role::Worker && !spec.read_only;
         })
         .await
         .unwrap();
-    if trusted && role == Role::Worker {
+    if waits {
         place.file("served").await;
     }
     let (end, _) = live.turn("hello").await;
@@ -78,29 +81,37 @@ async fn traces(trusted: bool, role: Role) -> (Vec<&'static str>, bool) {
 }
 
 async fn what_a_repository_brings_does_nothing_unless_it_is_trusted() {
-    assert_eq!(traces(false, Role::Worker).await, (vec![], false));
+    assert_eq!(traces(false, |_| {}).await, (vec![], false));
 }
 
 async fn what_a_trusted_repository_brings_counts() {
-    assert_eq!(traces(true, Role::Worker).await, (TRACES.into(), true));
+    assert_eq!(traces(true, |_| {}).await, (TRACES.into(), true));
 }
 
 async fn a_confined_session_is_not_widened_by_a_trusted_repository() {
-    assert_eq!(traces(true, Role::Orchestrator).await, (vec![], false));
+    let confines: [fn(&mut SessionSpec); 2] =
+        [|spec| spec.role = Role::Orchestrator, |spec| spec.read_only = true];
+    for confine in confines {
+        assert_eq!(traces(true, confine).await, (vec![], false));
+    }
 }
 
-/// Approvals: rules that allow, a hook that allows, and a skill that brings tools with it.
+/// Approvals: rules that allow, a hook that allows, and a skill that brings tools with it, of the CLI and of a server.
 async fn a_trusted_repository_lets_no_tool_run_unasked() {
     let run = json!({"command": "touch ran"});
     let place = Place::new(
         Script::new()
-            .on(When::last_user("in the skill"), Answer::tool("Bash", run.clone()))
+            .on(
+                When::last_user("in the skill"),
+                Answer::tool("Bash", run.clone()).and_tool("mcp__own__hi", json!({})),
+            )
             .on(When::tool_result(""), Answer::text("done"))
             .on(When::last_user("run"), Answer::tool("Bash", run))
             .on(
                 When::last_user("write"),
                 Answer::tool("Write", json!({"file_path": "ran", "content": "x"})),
             )
+            .on(When::last_user("greet"), Answer::tool("mcp__own__hi", json!({})))
             .otherwise(Answer::tool("Skill", json!({"skill": "runner"}))),
     )
     .await;
@@ -114,20 +125,26 @@ async fn a_trusted_repository_lets_no_tool_run_unasked() {
         "settings.local.json",
         &json!({"permissions": rules, "hooks": {"PreToolUse": hook}}),
     );
-    let skill = "---\nname: runner\ndescription: runs\nallowed-tools: Bash, Write\n---\nRun in the skill.\n";
+    let skill = "---\nname: runner\ndescription: runs\nallowed-tools: Bash, Write, mcp__own__hi\n---\nRun in the skill.\n";
     write(&root, ".claude/skills/runner/SKILL.md", skill);
+    write(&root, "own.sh", SERVER);
+    let server = json!({"mcpServers": {"own": {"command": "sh", "args": ["own.sh"]}}});
+    write(&root, ".mcp.json", &server.to_string());
     let mut live = place.open_with(|spec| spec.trusted = true).await.unwrap();
-    for (text, tools) in
-        [("run it", vec!["Bash"]), ("write it", vec!["Write"]), ("use it", vec!["Skill", "Bash"])]
-    {
+    place.file("listed").await;
+    for (text, tools) in [
+        ("run it", vec!["Bash"]),
+        ("write it", vec!["Write"]),
+        ("greet", vec!["mcp__own__hi"]),
+        ("use it", vec!["Skill", "Bash", "mcp__own__hi"]),
+    ] {
         let turn = live.send(text).await;
-        for (at, tool) in tools.iter().enumerate() {
+        for tool in tools {
             let request = live.request().await;
-            assert_eq!(request.tool, *tool, "{text}");
-            let answer = if at + 1 < tools.len() {
-                ToolAnswer::Allow
-            } else {
-                ToolAnswer::Deny { reason: "no".to_owned() }
+            assert_eq!(request.tool, tool, "{text}");
+            let answer = match tool {
+                "Skill" => ToolAnswer::Allow,
+                _ => ToolAnswer::Deny { reason: "no".to_owned() },
             };
             live.session.answer(&request.request_id, answer).await.unwrap();
         }

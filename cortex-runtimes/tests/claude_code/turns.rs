@@ -16,6 +16,7 @@ pub(crate) fn all() -> Vec<Case> {
         texts_that_look_like_commands_or_files_reach_the_model_as_they_are,
         an_interrupt_ends_the_turn_whatever_it_does,
         an_interrupt_right_behind_the_send_is_not_lost,
+        an_interrupt_that_overtakes_the_send_is_not_lost,
         a_failed_turn_has_the_cause_of_its_failure,
         a_refused_login_ends_the_turn_in_seconds,
         nobody_at_the_other_end_is_transient,
@@ -141,6 +142,23 @@ async fn an_interrupt_right_behind_the_send_is_not_lost() {
         asked.unwrap();
         assert_eq!(live.ended(&turn.id).await.outcome, TurnOutcome::Interrupted);
     }
+    live.close().await;
+}
+
+async fn an_interrupt_that_overtakes_the_send_is_not_lost() {
+    let place = Place::new(
+        Script::new()
+            .on(When::last_user("hello"), Answer::text("fine"))
+            .otherwise(Answer::text("x").silent_until("never")),
+    )
+    .await;
+    let mut live = place.open().await;
+    let turn = live.next_turn("be silent", true);
+    live.session.interrupt(&turn.id).await.unwrap();
+    live.session.send(turn.clone()).await.unwrap();
+    assert_eq!(live.ended(&turn.id).await.outcome, TurnOutcome::Interrupted);
+    let (end, _) = live.turn("hello").await;
+    assert_eq!(end.outcome, succeeded("fine"));
     live.close().await;
 }
 

@@ -4,17 +4,18 @@ use std::collections::BTreeSet;
 
 use cortex_lib::domain::usage::Usage;
 use cortex_lib::ids::TurnId;
-use cortex_lib::port::TurnEnd;
+use cortex_lib::port::{TurnEnd, TurnOutcome};
+use cortex_lib::time::Timestamp;
 
-use super::{Clues, Conversation, Current, Step, Stream, active};
+use super::{Conversation, Current, Step, TurnResult, active};
 
 /// What a turn was given to go on.
 #[derive(Debug, Default)]
 pub(super) struct Given {
     /// What of it the CLI has not taken up yet, by its names.
     pub(super) waiting: BTreeSet<String>,
-    /// The turn has an answer already, and goes on with what came too late for it.
-    answered: bool,
+    /// What the turn has come to already. It goes on with what came too late for that.
+    answer: Option<TurnOutcome>,
 }
 
 impl Current {
@@ -49,26 +50,39 @@ impl Conversation {
         self.turn.as_mut().map(|turn| std::mem::take(&mut turn.given.waiting)).unwrap_or_default()
     }
 
+    /// Whether the turn has an answer and the CLI runs nothing, so that only what the turn was given could go on with it.
+    pub(in crate::claude_code) fn is_answered(&self) -> bool {
+        self.idle && self.turn.as_ref().is_some_and(|turn| turn.given.answer.is_some())
+    }
+
     /// What was taken back does not run any more. A turn that has its answer and whose end is wanted is over then: nothing
     /// more comes that could say so.
     pub(in crate::claude_code) fn given_up(&mut self) -> Option<Step> {
+        let ends = self.turn.as_ref().is_some_and(Current::ends);
+        if ends { self.answered_over() } else { None }
+    }
+
+    /// The end of a turn that has its answer, when nothing goes on with it.
+    pub(in crate::claude_code) fn answered_over(&mut self) -> Option<Step> {
         let idle = self.idle;
-        let turn = self.turn.take_if(|turn| idle && turn.given.answered && turn.ends())?;
+        let turn = self.turn.take_if(|turn| idle && turn.given.answer.is_some())?;
         let usage = std::mem::take(&mut self.unreported);
-        let outcome = turn.clues.given_up();
+        let ends = turn.ends();
+        let answer = turn.given.answer.filter(|_| !ends);
+        let outcome = answer.unwrap_or_else(|| turn.clues.given_up());
         let end = TurnEnd { turn_id: turn.id, outcome, usage };
         Some(Step::Over { end, leaves_nothing: turn.runs_attempt })
     }
 
     /// The CLI has answered, and takes up next what came too late for that answer. It is the same turn to the core: its
     /// end is the last answer.
-    pub(super) fn go_on(&mut self, used: Usage) -> Vec<Step> {
+    pub(super) fn go_on(&mut self, result: TurnResult, used: Usage, now: Timestamp) -> Vec<Step> {
         self.unreported = used;
         let rest = self.flush();
-        self.stream = Stream::default();
+        let cut = std::mem::take(&mut self.stream).is_open();
         if let Some(turn) = &mut self.turn {
-            turn.clues = Clues::default();
-            turn.given.answered = true;
+            turn.clues.cut = cut;
+            turn.given.answer = Some(std::mem::take(&mut turn.clues).outcome(result, now));
         }
         rest.into_iter().chain([active()]).collect()
     }

@@ -198,7 +198,30 @@ fn what_nobody_asked_for_is_ended_and_may_not_use_tools() {
     let ask = json!({"type": "control_request", "request_id": "r1",
         "request": {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "x"}}});
     let steps = say(&mut conversation, &ask);
-    assert_eq!(steps, [Step::Say(wire::deny("r1", "The turn is being ended.", true))]);
+    assert_eq!(steps, [Step::Say(wire::deny("r1", "The turn is being ended."))]);
+}
+
+#[test]
+fn the_last_line_of_a_turn_nobody_asked_for_is_not_shown_as_ours() {
+    let mut conversation = Conversation::new("n".to_owned(), None);
+    let begins = |id: &str| json!({"type": "stream_event", "event": {"type": "message_start", "message": {"id": id}}});
+    let piece = |text: &str| json!({"type": "stream_event", "event": {"type": "content_block_delta", "delta": {"text": text}}});
+    say(&mut conversation, &running());
+    say(&mut conversation, &begins("m1"));
+    say(&mut conversation, &piece("of the task"));
+    say(
+        &mut conversation,
+        &json!({"type": "result", "is_error": true, "terminal_reason": "aborted_streaming"}),
+    );
+    conversation.sent(&turn(1), "u1".to_owned());
+    assert_eq!(say(&mut conversation, &running()), [Step::Accepted]);
+    assert_eq!(say(&mut conversation, &begins("m2")), []);
+    let ours = SessionEvent::Output {
+        turn_id: Some(turn(1).id),
+        kind: OutputKind::Text,
+        text: "ours".to_owned(),
+    };
+    assert_eq!(say(&mut conversation, &piece("ours\n")), [Step::Emit(ours)]);
 }
 
 #[test]
@@ -210,20 +233,65 @@ fn a_request_that_this_driver_does_not_know_is_answered() {
 }
 
 #[test]
+fn a_tool_of_cortex_is_allowed_where_no_other_server_can_have_its_name() {
+    let ask = json!({"type": "control_request", "request_id": "r1",
+        "request": {"subtype": "can_use_tool", "tool_name": "mcp__cortex__list_tasks", "input": {}}});
+    let steps = say(&mut begun(), &ask);
+    let [Step::Emit(SessionEvent::ToolRequest(request))] = steps.as_slice() else {
+        panic!("{steps:?}")
+    };
+    assert_eq!(request.of_cortex, None);
+    let mut conversation = begun();
+    conversation.has_cortex();
+    let allow = json!({"behavior": "allow", "updatedInput": {}});
+    assert_eq!(say(&mut conversation, &ask), [Step::Say(wire::answer("r1", &allow))]);
+}
+
+#[test]
 fn a_confined_agent_that_is_offered_more_does_not_act() {
     let offered = ["Read", "mcp__cortex__*"].map(str::to_owned).into();
     let mut conversation = Conversation::new("n".to_owned(), Some(offered));
     conversation.sent(&turn(1), "u1".to_owned());
-    let init = |tools: &[&str]| json!({"type": "system", "subtype": "init", "session_id": "n", "tools": tools});
-    let fits = say(&mut conversation, &init(&["Read", "mcp__cortex__list_tasks"]));
-    assert_eq!(fits, [Step::Accepted]);
-    assert_eq!(say(&mut conversation, &init(&["Read", "Bash"])), [Step::Interrupt]);
+    let init = init(&json!(["Read", "mcp__cortex__list_tasks"]), &json!("default"));
+    assert_eq!(say(&mut conversation, &init), [Step::Accepted]);
     let aborted =
         json!({"type": "result", "is_error": true, "terminal_reason": "aborted_streaming"});
-    let end = over(say(&mut conversation, &aborted)).unwrap();
+    // A turn that answers before it is ended must not have acted either.
+    for last in [aborted, result("done", 0.0)] {
+        let message = refused(&json!(["Read", "Bash"]), &json!("default"), &last);
+        assert!(message.contains("Bash"), "{message}");
+    }
+}
+
+#[test]
+fn a_confined_agent_of_which_the_cli_does_not_tell_enough_does_not_act() {
+    let done = result("done", 0.0);
+    for odd in [json!(null), json!({"Read": true}), json!([{"name": "Read"}])] {
+        let message = refused(&odd, &json!("default"), &done);
+        assert!(message.contains("what it offers"), "{odd}: {message}");
+    }
+    for odd in [json!(null), json!({"is": "default"})] {
+        let message = refused(&json!(["Read"]), &odd, &done);
+        assert!(message.contains("in which mode"), "{odd}: {message}");
+    }
+    let mut free = begun();
+    assert_eq!(say(&mut free, &init(&json!(null), &json!(null))), []);
+}
+
+fn init(tools: &Value, mode: &Value) -> Value {
+    json!({"type": "system", "subtype": "init", "session_id": "n", "tools": tools, "permissionMode": mode})
+}
+
+/// Why a turn of an agent that may read is ended when it begins so, also if this is the last that is heard of it.
+fn refused(tools: &Value, mode: &Value, last: &Value) -> String {
+    let mut conversation = Conversation::new("n".to_owned(), Some(["Read".to_owned()].into()));
+    conversation.sent(&turn(1), "u1".to_owned());
+    let steps = say(&mut conversation, &init(tools, mode));
+    assert_eq!(steps, [Step::Accepted, Step::Interrupt]);
+    let end = over(say(&mut conversation, last)).unwrap();
     let TurnOutcome::Failed(failure) = end.outcome else { panic!("{end:?}") };
     assert_eq!(failure.cause, Cause::Refused);
-    assert!(failure.message.contains("Bash"), "{}", failure.message);
+    failure.message
 }
 
 /// Limits: "limit reached, resets 2:30am (zone)" → a limit until that instant.
@@ -321,6 +389,18 @@ fn a_turn_with_more_to_go_on_ends_with_the_answer_to_it() {
     let [Step::Over { end, .. }] = over.as_slice() else { panic!("{over:?}") };
     assert_eq!(end.outcome, TurnOutcome::Succeeded { text: "second".to_owned() });
     assert_eq!(end.usage.input_tokens, Some(20));
+}
+
+#[test]
+fn a_turn_whose_more_is_never_heard_of_ends_with_its_answer() {
+    let mut conversation = answered_with_more_waiting();
+    assert_eq!(conversation.answered_over(), None, "it works");
+    said(&mut conversation, &idle());
+    assert!(conversation.is_answered());
+    let Some(Step::Over { end, .. }) = conversation.answered_over() else { panic!("not over") };
+    assert_eq!(end.outcome, TurnOutcome::Succeeded { text: "first".to_owned() });
+    assert_eq!(end.usage.input_tokens, Some(10));
+    assert!(conversation.turn().is_none() && !conversation.is_answered());
 }
 
 #[test]

@@ -26,6 +26,8 @@ impl Pump {
             Some(_) => {}
             None => {
                 self.closing = Some(Closing { started, grace, stage: Stage::Interrupt });
+                // A turn that still waits to be written does not begin any more.
+                drop(self.sending.take_if(|sending| sending.unwritten.is_some()));
                 self.conversation.interrupted();
                 if self.works() {
                     self.ask_interrupt();

@@ -21,9 +21,9 @@ pub(in crate::claude_code) fn answer(request_id: &str, answer: &Value) -> String
     line(&json!({"type": "control_response", "response": response}))
 }
 
-/// The tool may not run; the agent reads `message`. With `interrupt` the turn ends as well.
-pub(in crate::claude_code) fn deny(request_id: &str, message: &str, interrupt: bool) -> String {
-    answer(request_id, &json!({"behavior": "deny", "message": message, "interrupt": interrupt}))
+/// The tool may not run, and the turn ends; the agent reads `message`.
+pub(in crate::claude_code) fn deny(request_id: &str, message: &str) -> String {
+    answer(request_id, &json!({"behavior": "deny", "message": message, "interrupt": true}))
 }
 
 /// The answer to a request that this driver does not know.
