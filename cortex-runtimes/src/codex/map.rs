@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use cortex_lib::domain::attempt::Cause;
 use cortex_lib::ids::TurnId;
-use cortex_lib::port::{OutputKind, SessionEvent, ToolAnswer, Turn, TurnEnd};
+use cortex_lib::port::{OutputKind, SessionEvent, ToolAnswer, Turn, TurnEnd, TurnOutcome};
 use cortex_lib::time::Timestamp;
 use serde_json::Value;
 
@@ -202,6 +202,10 @@ impl Conversation {
     }
 
     fn started(&mut self, told: &wire::Turn) -> Vec<Step> {
+        // Without a name it is nobody's, and an interrupt without one ends whatever runs.
+        if told.id.is_empty() {
+            return vec![active()];
+        }
         // It may be told before our request is answered. A turn that began by itself meanwhile is ours too: the CLI
         // takes what we sent into it.
         let ours = self
@@ -223,7 +227,7 @@ impl Conversation {
         let Some(turn) = self.turn.take() else { return vec![active()] };
         let turn_id = turn.id;
         // Output belongs to the turn: it is shown before its end.
-        let rest = self.stream.flush();
+        let rest = std::mem::take(&mut self.stream).flush();
         let mut steps: Vec<Step> = rest
             .into_iter()
             .map(|(kind, text)| output(Some(turn_id.clone()), kind, text))
@@ -233,9 +237,9 @@ impl Conversation {
         for request_id in std::mem::take(&mut self.requests).into_keys() {
             steps.push(Step::Emit(SessionEvent::ToolRequestWithdrawn { request_id }));
         }
-        let leaves_nothing = turn.runs_attempt || told.status != "completed";
         let usage = self.meter.turn();
         let outcome = turn.clues.outcome(told, usage, &self.limits, now);
+        let leaves_nothing = turn.runs_attempt || !matches!(outcome, TurnOutcome::Succeeded { .. });
         steps.push(Step::Over { end: TurnEnd { turn_id, outcome, usage }, leaves_nothing });
         steps
     }

@@ -4,7 +4,6 @@
 use std::fmt::Write as _;
 
 use cortex_lib::ids::AttemptId;
-use cortex_lib::port::TurnOutcome;
 use serde_json::json;
 
 use super::*;
@@ -158,13 +157,43 @@ fn a_confined_agent_that_uses_a_tool_is_stopped() {
         (Confined::ToReading, "fileChange", true),
         (Confined::ToReading, "aNewerKind", true),
     ] {
-        let mut conversation = begun(Some(confined));
-        let steps = note(&mut conversation, "item/started", item(kind));
-        let stop = steps.contains(&Step::Interrupt("n1".to_owned()));
-        assert_eq!(stop, stops, "{confined:?} {kind}: {steps:?}");
-        let outcome = ended(&mut conversation, "interrupted").outcome;
-        assert!(matches!(outcome, TurnOutcome::Failed(_)), "{outcome:?}");
+        // Also when the CLI had ended the turn before it heard of the interrupt.
+        for status in ["interrupted", "completed", "failed"] {
+            let mut conversation = begun(Some(confined));
+            let steps = note(&mut conversation, "item/started", item(kind));
+            let stop = steps.contains(&Step::Interrupt("n1".to_owned()));
+            assert_eq!(stop, stops, "{confined:?} {kind}: {steps:?}");
+            let outcome = ended(&mut conversation, status).outcome;
+            let TurnOutcome::Failed(failure) = &outcome else { panic!("{outcome:?}") };
+            assert_eq!(failure.cause == Cause::Refused, stops, "{confined:?} {kind} {status}");
+        }
     }
+}
+
+#[test]
+fn a_turn_ends_whatever_else_its_end_brings() {
+    let mut conversation = begun(None);
+    let nameless = json!({"threadId": "t", "turn": {"id": 7, "status": "inProgress"}});
+    assert_eq!(note(&mut conversation, "turn/started", nameless), []);
+    let items = json!([{"type": "x", "text": null}, {"type": "agentMessage", "text": "done"}]);
+    let turn =
+        json!({"threadId": "t", "turn": {"id": "n1", "status": "completed", "items": items}});
+    let steps = note(&mut conversation, "turn/completed", turn);
+    let [Step::Over { end, .. }] = steps.as_slice() else { panic!("{steps:?}") };
+    assert_eq!(end.outcome, TurnOutcome::Succeeded { text: "done".to_owned() });
+}
+
+/// Memory: what came in pieces and never ended is forgotten with its turn.
+#[test]
+fn what_a_turn_streamed_is_forgotten_with_it() {
+    let mut conversation = begun(None);
+    for number in 0..3 {
+        let delta =
+            json!({"threadId": "t", "turnId": "n1", "itemId": format!("r{number}"), "delta": "hm"});
+        note(&mut conversation, "item/reasoning/textDelta", delta);
+    }
+    ended(&mut conversation, "interrupted");
+    assert_eq!(conversation.stream, Stream::default());
 }
 
 #[test]
