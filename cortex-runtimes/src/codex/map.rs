@@ -15,8 +15,7 @@ use cortex_lib::port::{OutputKind, SessionEvent, ToolAnswer, Turn, TurnEnd, Turn
 use cortex_lib::time::Timestamp;
 use serde_json::Value;
 
-use super::ask::{self, Asked};
-use super::launch::MCP_SERVER;
+use super::ask::{self, Asked, Known};
 use super::outcome::{self, Clues, Meter};
 use super::stream::Stream;
 use super::summary;
@@ -58,6 +57,8 @@ pub(super) enum Confined {
 pub(super) struct Conversation {
     thread: String,
     confined: Option<Confined>,
+    /// The MCP server with the tools of Cortex, when the session has them.
+    own: Option<String>,
     turn: Option<Current>,
     requests: BTreeMap<String, Asked>,
     /// What the items of the turn that have begun do, by their names.
@@ -80,11 +81,13 @@ struct Current {
 }
 
 impl Conversation {
-    /// The conversation in this thread. `confined`: how far the agent is.
-    pub(super) fn new(thread: String, confined: Option<Confined>) -> Self {
+    /// The conversation in this thread. `confined`: how far the agent is; `own`: the MCP server with the tools of Cortex,
+    /// when it has them.
+    pub(super) fn new(thread: String, confined: Option<Confined>, own: Option<String>) -> Self {
         Self {
             thread,
             confined,
+            own,
             turn: None,
             requests: BTreeMap::new(),
             items: BTreeMap::new(),
@@ -184,7 +187,7 @@ impl Conversation {
                 let id = params.get("requestId").map(ask::name).unwrap_or_default();
                 self.withdraw(id).into_iter().collect()
             }
-            "thread/closed" => vec![Step::Closed],
+            wire::THREAD_CLOSED => vec![Step::Closed],
             _ => {
                 if !KNOWN.contains(&method) {
                     self.unknown += 1;
@@ -286,7 +289,8 @@ impl Conversation {
     /// A confined agent that uses what it must not have is stopped, whatever the CLI would have made of it.
     fn check(&mut self, item: &Item) -> Option<Step> {
         let confined = self.confined?;
-        let of_cortex = item.rest.get("server").and_then(Value::as_str) == Some(MCP_SERVER);
+        let server = item.rest.get("server").and_then(Value::as_str);
+        let of_cortex = server.is_some() && server == self.own.as_deref();
         let may = match item.kind.as_str() {
             "userMessage" | "agentMessage" | "reasoning" | "plan" | "contextCompaction"
             | "functionCallOutput" => true,
@@ -325,7 +329,8 @@ impl Conversation {
     fn request(&mut self, id: &Value, method: &str, params: &Value) -> Vec<Step> {
         let item = text(params, "/itemId").unwrap_or_default();
         let changes = self.items.get(&item).and_then(Option::as_ref);
-        let read = ask::read(id, method, params, changes, self.turn().cloned());
+        let known = Known { changes, own: self.own.as_deref() };
+        let read = ask::read(id, method, params, known, self.turn().cloned());
         let Some((asked, request)) = read else {
             return vec![Step::Say(wire::refuse(id, method))];
         };

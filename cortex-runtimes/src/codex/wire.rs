@@ -107,6 +107,14 @@ pub(super) fn text(value: &Value, path: &str) -> Option<String> {
     value.pointer(path).and_then(Value::as_str).map(str::to_owned)
 }
 
+/// The values of a list; none when there is no list of this name.
+pub(super) fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The CLI has let go of a thread.
+pub(super) const THREAD_CLOSED: &str = "thread/closed";
+
 /// The thread that something is about.
 pub(super) fn thread(params: &Value) -> Option<&str> {
     let id = params.get("threadId").or_else(|| params.pointer("/thread/id"))?;

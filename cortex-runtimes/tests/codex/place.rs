@@ -9,6 +9,7 @@ use cortex_lib::domain::agent::{Interaction, Role};
 use cortex_lib::env::{Env, SystemEnv};
 use cortex_lib::error::Result;
 use cortex_lib::ids::{AgentId, AttemptId, SessionId, TurnId};
+use cortex_lib::limits::SESSION_QUEUE_MAX;
 use cortex_lib::port::{
     HealthReport, OutputKind, Runtime as _, Session, SessionEvent, SessionFacts, SessionSpec,
     ToolRequest, Turn, TurnEnd, TurnOutcome,
@@ -167,9 +168,20 @@ impl Place {
         until(|| self.processes().is_empty().then_some(())).await;
     }
 
-    /// Waits until a process of this place lives.
-    pub(crate) async fn until_alive(&self) {
-        until(|| (!self.processes().is_empty()).then_some(())).await;
+    /// Waits until a process of this place runs something with this in its command line.
+    pub(crate) async fn until_running(&self, wanted: &str) {
+        until(|| self.processes().iter().any(|command| command.contains(wanted)).then_some(()))
+            .await;
+    }
+
+    /// The same with the CLI behind a shell that looks at what it is told: `cases` are patterns for lines of its input, and what
+    /// is done instead of passing one on.
+    pub(crate) fn behind(&self, cases: &str) -> Self {
+        let real = cli::codex().unwrap();
+        let real = real.display();
+        self.with_executable(self.program(&format!(
+            "#!/bin/sh\n[ \"$1\" = debug ] && exec {real} \"$@\"\nonce() {{ [ ! -e \"$0.$1\" ] && : > \"$0.$1\"; }}\n(while IFS= read -r line; do case $line in\n{cases}\nesac; printf '%s\\n' \"$line\"; done) | exec {real} \"$@\""
+        )))
     }
 }
 
@@ -235,6 +247,11 @@ impl Live {
         let words = self.wait("the end of the session", |live| live.words.take()).await;
         assert_eq!(self.events.recv().await, None);
         words
+    }
+
+    /// Waits until no further event fits, and takes none.
+    pub(crate) async fn full(&self) {
+        until(|| (self.events.len() == SESSION_QUEUE_MAX).then_some(())).await;
     }
 
     pub(crate) async fn close(self) {

@@ -27,7 +27,7 @@ fn shown(steps: Vec<Step>, into: &mut String) {
 
 /// Plays a recording. What the host said in it is what the driver would have said.
 fn played(recording: &str) -> String {
-    let mut conversation = Conversation::new("t".to_owned(), None);
+    let mut conversation = Conversation::new("t".to_owned(), None, None);
     let (mut story, mut turns) = (String::new(), Vec::new());
     for entry in recording.lines() {
         let entry: Value = serde_json::from_str(entry).unwrap();
@@ -103,7 +103,7 @@ fn note(conversation: &mut Conversation, method: &str, params: Value) -> Vec<Ste
 }
 
 fn begun(confined: Option<Confined>) -> Conversation {
-    let mut conversation = Conversation::new("t".to_owned(), confined);
+    let mut conversation = Conversation::new("t".to_owned(), confined, Some("cortex".to_owned()));
     conversation.sent(&turn(1));
     conversation.accepted("n1".to_owned());
     let steps =
@@ -124,7 +124,7 @@ fn ended(conversation: &mut Conversation, status: &str) -> TurnEnd {
 
 #[test]
 fn a_turn_that_nobody_asked_for_is_ended_and_not_taken_for_ours() {
-    let mut conversation = Conversation::new("t".to_owned(), None);
+    let mut conversation = Conversation::new("t".to_owned(), None, None);
     let stray = json!({"threadId": "t", "turn": {"id": "stray"}});
     let steps = note(&mut conversation, "turn/started", stray.clone());
     assert_eq!(steps, [Step::Interrupt("stray".to_owned())]);
@@ -135,7 +135,7 @@ fn a_turn_that_nobody_asked_for_is_ended_and_not_taken_for_ours() {
 
 #[test]
 fn a_turn_that_begins_before_our_request_is_answered_is_ours() {
-    let mut conversation = Conversation::new("t".to_owned(), None);
+    let mut conversation = Conversation::new("t".to_owned(), None, None);
     conversation.sent(&turn(1));
     assert_eq!(conversation.working(), None);
     let started = json!({"threadId": "t", "turn": {"id": "n1"}});
@@ -146,11 +146,15 @@ fn a_turn_that_begins_before_our_request_is_answered_is_ours() {
 
 #[test]
 fn a_confined_agent_that_uses_a_tool_is_stopped() {
-    let item = |kind: &str| json!({"threadId": "t", "turnId": "n1", "item": {"type": kind, "id": "i", "server": "other"}});
+    let item = |kind: &str| {
+        let (kind, server) = kind.split_once(' ').unwrap_or((kind, "other"));
+        json!({"threadId": "t", "turnId": "n1", "item": {"type": kind, "id": "i", "server": server}})
+    };
     for (confined, kind, stops) in [
         (Confined::ToCortex, "commandExecution", true),
         (Confined::ToCortex, "fileChange", true),
         (Confined::ToCortex, "mcpToolCall", true),
+        (Confined::ToCortex, "mcpToolCall cortex", false),
         (Confined::ToCortex, "subAgentActivity", true),
         (Confined::ToCortex, "agentMessage", false),
         (Confined::ToReading, "commandExecution", false),
