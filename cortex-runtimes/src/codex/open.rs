@@ -184,3 +184,47 @@ async fn has_tools(host: &Host, own: &str, native: &str) -> Result<()> {
     let message = format!("Codex does not have the tools of Cortex: {why}");
     Err(Error::new(Code::RuntimeStartFailed, message).remedy(REACH))
 }
+
+#[cfg(test)]
+mod tests {
+    use cortex_lib::domain::agent::{Interaction, Role};
+    use cortex_lib::ids::SessionId;
+    use cortex_lib::port::McpAccess;
+    use cortex_lib::secret::Secret;
+
+    use super::*;
+
+    #[test]
+    fn only_a_session_that_is_not_known_is_started_afresh() {
+        let mcp = McpAccess { url: "http://127.0.0.1:1".to_owned(), token: Secret::new("t") };
+        for (refusal, resumes, afresh, tools) in [
+            ("no rollout found for thread id x", true, true, false),
+            ("no rollout found for thread id x", false, false, false),
+            ("Model provider `x` not found", true, false, false),
+            ("required MCP servers failed: thread not found", true, false, true),
+            ("failed to load /home/me/cortex/config.toml", false, false, false),
+        ] {
+            let spec = SessionSpec {
+                session_id: SessionId::new("s1"),
+                agent_id: None,
+                role: Role::Worker,
+                interaction: Interaction::Structured,
+                cwd: "/p".into(),
+                scratch: "/s".into(),
+                model: None,
+                instructions: None,
+                resume: resumes.then(|| "x".to_owned()),
+                read_only: false,
+                trusted: false,
+                mcp: Some(mcp.clone()),
+            };
+            let error = unopened(refusal, &spec);
+            let told = error.message().contains("the tools of Cortex");
+            assert_eq!(
+                (error.detail("resume_unknown").is_some(), told),
+                (afresh, tools),
+                "{refusal}"
+            );
+        }
+    }
+}

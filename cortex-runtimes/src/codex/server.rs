@@ -537,3 +537,45 @@ async fn write(stdin: &mut Option<ChildStdin>, bytes: &[u8]) -> Option<usize> {
         None => Some(bytes.len()),
     }
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use cortex_lib::process::Program;
+
+    use super::*;
+
+    /// A session that is slow to go must not take the thread from the one that has resumed it.
+    #[tokio::test]
+    async fn a_late_farewell_is_not_for_the_next_session_of_a_thread() {
+        // All that it opens is the thread `t`, about which it says how many lines it has read when it is told something else.
+        let cli = r#"while read -r line; do n=$((n + 1))
+            case $line in
+            *open*) echo '{"id":'$n',"result":{"thread":{"id":"t"}}}';;
+            *) echo '{"method":"told","params":{"threadId":"t","line":'$n'}}';;
+            esac
+        done"#;
+        let program = Program::new(["sh", "-c", cli], "/", "codex-test");
+        let server = Server::begin(program.spawn().await.unwrap(), None);
+        let [old, mut new] =
+            [server.open("open", json!({})).await, server.open("open", json!({})).await]
+                .map(Result::unwrap);
+        let at = |opened: &Opened| Registration { thread: "t".to_owned(), number: opened.number };
+        server.leave(&at(&old)).await;
+        server.ask_for(&at(&old), 7, "open", json!({})).await.unwrap();
+        server.ask_for(&at(&new), 8, "open", json!({})).await.unwrap();
+        server.say("hello\n".to_owned()).await.unwrap();
+        // Neither the farewell nor the answer to the other is heard of.
+        let Some(Told::Answered { tag: 8, .. }) = new.told.recv().await else { panic!("{new:?}") };
+        let Some(Told::Said(FromCli::Note { params, .. })) = new.told.recv().await else {
+            panic!("{new:?}")
+        };
+        assert_eq!(params.get("line"), Some(&json!(5)));
+        // That of its own ends what runs, and lets go of the thread.
+        server.leave(&at(&new)).await;
+        assert!(new.told.recv().await.is_none());
+        server.end_by(Instant::now()).await;
+        let mut ended = server.ended();
+        drop(server);
+        ended.wait_for(Option::is_some).await.unwrap();
+    }
+}
