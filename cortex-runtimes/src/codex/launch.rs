@@ -55,7 +55,7 @@ pub(super) const OFF: [&str; 9] = [
 const CATALOGUE_WAIT: Duration = Duration::from_secs(5);
 /// The catalogue that the CLI brings along takes less.
 const BUNDLED_WAIT: Duration = Duration::from_secs(5);
-/// Longest catalogue. That of some 20 models has 0.4 MB.
+/// Longest catalogue. That of 14 models has 0.9 MB.
 const CATALOGUE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// What is shown of the last words of a program that did not tell its models.
 const SHOWN_CHARS_MAX: usize = 200;
@@ -82,8 +82,8 @@ pub(super) async fn start(
 ) -> Result<(Server, Started)> {
     // For what it reads, and works in.
     let files = OwnFolder::new("cortex-codex-").map_err(|error| unwritten(&error))?;
-    let debug = Debug { executable, config, env, folder: files.path() };
-    let catalogue = debug.catalogue(purpose).await?;
+    let inquiry = Inquiry { executable, config, env, folder: files.path() };
+    let catalogue = inquiry.catalogue(purpose).await?;
     let file = files.path().join("models.json");
     fs_err::write(&file, catalogue.to_string()).map_err(|error| unwritten(&error))?;
     let mut argv: Vec<OsString> = vec![executable.into(), "app-server".into()];
@@ -164,7 +164,7 @@ fn unwritten(error: &std::io::Error) -> Error {
 }
 
 /// The program, to be asked for its models.
-struct Debug<'a> {
+struct Inquiry<'a> {
     executable: &'a Path,
     config: &'a CodexConfig,
     env: &'a dyn Env,
@@ -172,7 +172,7 @@ struct Debug<'a> {
     folder: &'a Path,
 }
 
-impl Debug<'_> {
+impl Inquiry<'_> {
     /// The models that the CLI knows, with less than their usual tools.
     ///
     /// No setting takes the newer models' agents below them away; the catalogue does. They would work on after

@@ -30,7 +30,7 @@ use super::{CodexConfig, thread};
 const ACCEPT_WAIT: Duration = Duration::from_mins(1);
 /// How long it may take to let go of what an ended turn left in its background.
 const CLEAN_WAIT: Duration = Duration::from_secs(2);
-/// How long it may take to say that it takes more for a turn. It took 2 ms.
+/// How long it may take to say whether it takes more for a turn. It says so at once.
 const STEER_WAIT: Duration = Duration::from_secs(10);
 /// How long the processes of a session may take to end after a kill.
 const CLEAR_WAIT: Duration = Duration::from_secs(5);
