@@ -6,7 +6,6 @@ use cortex_lib::ids::TurnId;
 use cortex_lib::port::{Choice, Question, ToolAnswer, ToolRequest};
 use serde_json::{Map, Value, json};
 
-use super::launch::MCP_SERVER;
 use super::summary::{
     ELICITATION, PATCH, PERMISSIONS, QUESTION, SHELL, command, mcp_tool, one_line, paths, summary,
 };
@@ -35,25 +34,33 @@ enum Form {
     Questions,
 }
 
-/// Reads a request of the CLI. `changes`: what the item does that it is about, when that is a change of files. `None`: it
-/// asks for something that is not known, or that nobody here can give.
+/// What is known besides the request.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Known<'a> {
+    /// What the item does that it is about, when that is a change of files.
+    pub(super) changes: Option<&'a Value>,
+    /// The MCP server with the tools of Cortex, when the session has them.
+    pub(super) own: Option<&'a str>,
+}
+
+/// Reads a request of the CLI. `None`: it asks for something that is not known, or that nobody here can give.
 pub(super) fn read(
     id: &Value,
     method: &str,
     params: &Value,
-    changes: Option<&Value>,
+    known: Known<'_>,
     turn_id: Option<TurnId>,
 ) -> Option<(Asked, ToolRequest)> {
     let (form, about) = match method {
         "item/commandExecution/requestApproval" => (Form::Decision, shell(params)),
-        "item/fileChange/requestApproval" => (Form::Decision, patch(params, changes)),
+        "item/fileChange/requestApproval" => (Form::Decision, patch(params, known.changes)),
         "item/permissions/requestApproval" => {
             let wanted = params.get("permissions").cloned().unwrap_or_default();
             let about = About::new(PERMISSIONS, &wanted.to_string());
             (Form::Permissions(wanted), about)
         }
         "item/tool/requestUserInput" => (Form::Questions, questions(params)),
-        "mcpServer/elicitation/request" => (Form::Elicitation, elicitation(params)?),
+        "mcpServer/elicitation/request" => (Form::Elicitation, elicitation(params, known.own)?),
         _ => return None,
     };
     let request = ToolRequest {
@@ -180,13 +187,13 @@ fn question(asked: &Value) -> Question {
 }
 
 /// A call of an MCP server's tool, or something else that a server wants. `None`: more than a yes or no is wanted.
-fn elicitation(params: &Value) -> Option<About> {
+fn elicitation(params: &Value, own: Option<&str>) -> Option<About> {
     let server = text(params, "/serverName").unwrap_or_default();
     let message = text(params, "/message").unwrap_or_default();
     if let Some(tool) = text(params, "/_meta/tool_name") {
         let given = params.pointer("/_meta/tool_params").cloned().unwrap_or_default();
         let shown = if given.is_null() { String::new() } else { given.to_string() };
-        let of_cortex = (server == MCP_SERVER).then(|| tool.clone());
+        let of_cortex = (own == Some(server.as_str())).then(|| tool.clone());
         let about = About::new(&mcp_tool(&server, &tool), &shown);
         return Some(About { input: Some(given), of_cortex, ..about });
     }
@@ -218,7 +225,7 @@ mod tests {
     use super::*;
 
     fn asked(method: &str, params: &Value) -> (Asked, ToolRequest) {
-        read(&json!(4), method, params, None, None).unwrap()
+        read(&json!(4), method, params, Known { own: Some("cortex"), changes: None }, None).unwrap()
     }
 
     #[test]
@@ -271,10 +278,19 @@ mod tests {
         let url =
             json!({"serverName": "x", "mode": "url", "message": "Go there", "url": "http://x"});
         for params in [form, url] {
-            assert_eq!(read(&json!(1), "mcpServer/elicitation/request", &params, None, None), None);
+            assert_eq!(
+                read(&json!(1), "mcpServer/elicitation/request", &params, Known::default(), None),
+                None
+            );
         }
         assert_eq!(
-            read(&json!(1), "account/chatgptAuthTokens/refresh", &json!({}), None, None),
+            read(
+                &json!(1),
+                "account/chatgptAuthTokens/refresh",
+                &json!({}),
+                Known::default(),
+                None
+            ),
             None
         );
     }

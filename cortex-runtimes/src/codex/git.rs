@@ -34,9 +34,13 @@ fn linked(root: &Path) -> Option<Linked> {
 }
 
 impl Repository {
-    /// The folders that trust may be put into: its own, and that of the repository that it is a worktree of.
+    /// The folders that trust may be put into: its own, and that of the repository that it is a worktree of. A bare one has
+    /// no folder around it that is its own.
     pub(super) fn trusted_by(&self) -> Vec<PathBuf> {
-        let main = self.linked.as_ref().and_then(|linked| linked.common.parent());
+        let main = self.linked.as_ref().map(|Linked { common, .. }| match common.parent() {
+            Some(around) if common.ends_with(".git") => around,
+            _ => common,
+        });
         [Some(self.root.as_path()), main].into_iter().flatten().map(Path::to_owned).collect()
     }
 
@@ -76,9 +80,15 @@ mod tests {
         .unwrap();
         fs_err::write(git.join("worktrees/tree/commondir"), "../..\n").unwrap();
         let found = repository(&tree.join("deep")).unwrap();
-        assert_eq!(found.trusted_by(), [tree, main.clone()]);
+        assert_eq!(found.trusted_by(), [tree.clone(), main.clone()]);
         let writes = ["worktrees/tree", "objects", "refs"].map(|name| git.join(name));
         assert_eq!(found.commit_writes(), writes);
+        let bare = top.join("main.git");
+        fs_err::create_dir_all(bare.join("worktrees/tree")).unwrap();
+        fs_err::write(bare.join("worktrees/tree/commondir"), "../..\n").unwrap();
+        let own = bare.join("worktrees/tree");
+        fs_err::write(tree.join(".git"), format!("gitdir: {}\n", own.display())).unwrap();
+        assert_eq!(repository(&tree).unwrap().trusted_by(), [tree, bare]);
         let plain = repository(&main).unwrap();
         assert_eq!((plain.trusted_by(), plain.commit_writes()), (vec![main], Vec::new()));
     }

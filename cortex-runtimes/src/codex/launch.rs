@@ -1,17 +1,20 @@
 //! How the CLI is started: its arguments, its environment and its catalogue of models.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cortex_lib::env::Env;
 use cortex_lib::error::{Code, Error, Result};
-use cortex_lib::process::{Exit, Lines, Program};
+use cortex_lib::limits::STDERR_TAIL_BYTES_MAX;
+use cortex_lib::process::{Exit, Lines, Program, Tail};
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::io::AsyncRead;
+use tokio::time::{Instant, timeout};
 
-use super::CodexConfig;
 use super::server::Server;
+use super::summary::one_line;
+use super::{CodexConfig, END_WAIT};
 use crate::own_folder::OwnFolder;
 
 /// The name of the MCP server with the tools of Cortex.
@@ -52,6 +55,10 @@ pub(super) const OFF: [&str; 9] = [
 const CATALOGUE_WAIT: Duration = Duration::from_secs(5);
 /// The catalogue that the CLI brings along takes less.
 const BUNDLED_WAIT: Duration = Duration::from_secs(5);
+/// Longest catalogue. That of 14 models has 0.9 MB.
+const CATALOGUE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// What is shown of the last words of a program that did not tell its models.
+const SHOWN_CHARS_MAX: usize = 200;
 
 /// What a process is for. The catalogue of models, which says what tools a model gets, is read once for a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,7 +82,8 @@ pub(super) async fn start(
 ) -> Result<(Server, Started)> {
     // For what it reads, and works in.
     let files = OwnFolder::new("cortex-codex-").map_err(|error| unwritten(&error))?;
-    let catalogue = catalogue(executable, config, env, purpose).await?;
+    let inquiry = Inquiry { executable, config, env, folder: files.path() };
+    let catalogue = inquiry.catalogue(purpose).await?;
     let file = files.path().join("models.json");
     fs_err::write(&file, catalogue.to_string()).map_err(|error| unwritten(&error))?;
     let mut argv: Vec<OsString> = vec![executable.into(), "app-server".into()];
@@ -93,8 +101,22 @@ pub(super) async fn start(
     let program = Program::new(argv, files.path(), format!("codex-{}", env.mint()));
     let owned = environment(program, config).spawn().await?;
     let server = Server::begin(owned, Some(files));
-    let started = initialize(&server).await?;
-    Ok((server, started))
+    match initialize(&server).await {
+        Ok(started) => Ok((server, started)),
+        Err(error) => {
+            end(server).await;
+            Err(error)
+        }
+    }
+}
+
+/// Ends a process that nobody is to have, and waits until nothing of it lives.
+pub(super) async fn end(server: Server) {
+    server.end_by(Instant::now() + END_WAIT).await;
+    let mut ended = server.ended();
+    drop(server);
+    // An error means that its task is gone without a word, which only a stopped runtime does.
+    drop(ended.wait_for(Option::is_some).await);
 }
 
 /// What a process says about itself.
@@ -141,37 +163,90 @@ fn unwritten(error: &std::io::Error) -> Error {
     Error::new(Code::RuntimeStartFailed, message)
 }
 
-/// The models that the CLI knows, with less than their usual tools.
-///
-/// No setting takes the newer models' agents below them away; the catalogue does. They would work on after
-/// the end of a turn, and ask under names of their own. For a confined agent it also takes the JavaScript that
-/// others call their tools by, and the tool to patch files.
-async fn catalogue(
-    executable: &Path,
-    config: &CodexConfig,
-    env: &dyn Env,
-    purpose: Purpose,
-) -> Result<Value> {
-    let refreshed = run(executable, &["debug", "models"], config, env, CATALOGUE_WAIT).await;
-    let refreshed = refreshed.ok().and_then(|(_, text)| models(&text));
-    let mut catalogue = if let Some(catalogue) = refreshed {
-        catalogue
-    } else {
-        let wanted = ["debug", "models", "--bundled"];
-        let (exit, text) = run(executable, &wanted, config, env, BUNDLED_WAIT).await?;
+/// The program, to be asked for its models.
+struct Inquiry<'a> {
+    executable: &'a Path,
+    config: &'a CodexConfig,
+    env: &'a dyn Env,
+    /// Where it works.
+    folder: &'a Path,
+}
+
+impl Inquiry<'_> {
+    /// The models that the CLI knows, with less than their usual tools.
+    ///
+    /// No setting takes the newer models' agents below them away; the catalogue does. They would work on after
+    /// the end of a turn, and ask under names of their own. For a confined agent it also takes the JavaScript that
+    /// others call their tools by, and the tool to patch files.
+    async fn catalogue(&self, purpose: Purpose) -> Result<Value> {
+        let mut catalogue = match self.models(&["debug", "models"], CATALOGUE_WAIT).await {
+            Ok(refreshed) => refreshed,
+            Err(error) => {
+                tracing::warn!(%error, "Codex is asked for the models that it brings along");
+                self.models(&["debug", "models", "--bundled"], BUNDLED_WAIT).await?
+            }
+        };
+        let models = catalogue.get_mut("models").and_then(Value::as_array_mut);
+        for model in models.into_iter().flatten().filter_map(Value::as_object_mut) {
+            restrict(model, purpose);
+        }
+        Ok(catalogue)
+    }
+
+    async fn models(&self, arguments: &[&str], wait: Duration) -> Result<Value> {
+        let (exit, text, complaint) = self.run(arguments, wait).await?;
         models(&text).ok_or_else(|| {
-            let message = format!("Codex does not tell its models ({exit})");
+            let complaint = one_line(complaint.trim(), SHOWN_CHARS_MAX);
+            let said = if complaint.is_empty() { complaint } else { format!(": {complaint}") };
+            let message = format!("Codex does not tell its models ({exit}){said}");
             Error::new(Code::RuntimeStartFailed, message).remedy(
                 "Check that this is Codex; install it again, or a newer one: agents are confined by `codex debug models`.",
             )
-        })?
-    };
-    for model in catalogue.get_mut("models").and_then(Value::as_array_mut).into_iter().flatten() {
-        if let Some(model) = model.as_object_mut() {
-            restrict(model, purpose);
-        }
+        })
     }
-    Ok(catalogue)
+
+    /// Runs the program to its end. Returns its standard output and the end of what it complained about. Whatever happens,
+    /// nothing of it lives afterwards.
+    async fn run(&self, arguments: &[&str], wait: Duration) -> Result<(Exit, String, String)> {
+        let argv = [self.executable.as_os_str()].into_iter();
+        let argv = argv.chain(arguments.iter().map(AsRef::as_ref));
+        let program = Program::new(argv, self.folder, format!("probe-{}", self.env.mint()));
+        let owned = environment(program, self.config).spawn().await?;
+        drop(owned.take_stdin());
+        let (mut output, mut complaint) = (String::new(), Tail::new(STDERR_TAIL_BYTES_MAX));
+        let said = async {
+            tokio::join!(
+                each_line(owned.take_stdout(), |line| {
+                    // What is cut is no catalogue any more.
+                    if output.len() < CATALOGUE_BYTES_MAX {
+                        output.extend([line, "\n"]);
+                    }
+                }),
+                // Also what nobody wants: a full pipe would stop it.
+                each_line(owned.take_stderr(), |line| {
+                    complaint.push(line);
+                    complaint.push("\n");
+                }),
+            );
+            owned.exited().await
+        };
+        let exit = timeout(wait, said).await;
+        owned.end().await;
+        let exit = exit.map_err(|_| {
+            let what = format!("{} {}", self.executable.display(), arguments.join(" "));
+            let message = format!("{what} did not end within {} s", wait.as_secs());
+            Error::new(Code::RuntimeStartFailed, message)
+        })?;
+        Ok((exit, output, complaint.redacted()))
+    }
+}
+
+async fn each_line<R: AsyncRead + Unpin>(pipe: Option<R>, mut take: impl FnMut(&str)) {
+    let Some(pipe) = pipe else { return };
+    let mut lines = Lines::with_max(pipe, CATALOGUE_BYTES_MAX);
+    while let Ok(Some(line)) = lines.next_line().await {
+        take(&line.text);
+    }
 }
 
 fn models(text: &str) -> Option<Value> {
@@ -217,6 +292,12 @@ fn past_proxy(config: &CodexConfig) -> String {
     }
 }
 
+/// The home of the person, as the CLI will see it.
+pub(super) fn home(config: &CodexConfig) -> Option<PathBuf> {
+    let name = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+    setting(config, name).map(PathBuf::from)
+}
+
 /// A variable as the CLI will see it: configured or inherited.
 fn setting(config: &CodexConfig, name: &str) -> Option<String> {
     config.env.get(name).cloned().or_else(|| {
@@ -236,38 +317,6 @@ fn inherited() -> impl Iterator<Item = (OsString, OsString)> {
 
 fn is_foreign(name: &OsStr) -> bool {
     FOREIGN.iter().any(|foreign| name == *foreign)
-}
-
-/// Runs the program to its end and returns its standard output. Whatever happens, nothing of it lives afterwards.
-async fn run(
-    executable: &Path,
-    arguments: &[&str],
-    config: &CodexConfig,
-    env: &dyn Env,
-    wait: Duration,
-) -> Result<(Exit, String)> {
-    let argv = [executable.as_os_str()].into_iter().chain(arguments.iter().map(AsRef::as_ref));
-    let program = Program::new(argv, std::env::temp_dir(), format!("probe-{}", env.mint()));
-    let owned = environment(program, config).spawn().await?;
-    drop(owned.take_stdin());
-    let output = async {
-        let mut output = String::new();
-        if let Some(stdout) = owned.take_stdout() {
-            let mut lines = Lines::new(stdout);
-            while let Ok(Some(line)) = lines.next_line().await {
-                output.push_str(&line.text);
-                output.push('\n');
-            }
-        }
-        (owned.exited().await, output)
-    };
-    let output = timeout(wait, output).await;
-    owned.end().await;
-    output.map_err(|_| {
-        let what = format!("{} {}", executable.display(), arguments.join(" "));
-        let message = format!("{what} did not end within {} s", wait.as_secs());
-        Error::new(Code::RuntimeStartFailed, message)
-    })
 }
 
 #[cfg(test)]

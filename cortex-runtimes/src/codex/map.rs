@@ -11,12 +11,11 @@ use std::collections::BTreeMap;
 
 use cortex_lib::domain::attempt::Cause;
 use cortex_lib::ids::TurnId;
-use cortex_lib::port::{OutputKind, SessionEvent, ToolAnswer, Turn, TurnEnd};
+use cortex_lib::port::{OutputKind, SessionEvent, ToolAnswer, Turn, TurnEnd, TurnOutcome};
 use cortex_lib::time::Timestamp;
 use serde_json::Value;
 
-use super::ask::{self, Asked};
-use super::launch::MCP_SERVER;
+use super::ask::{self, Asked, Known};
 use super::outcome::{self, Clues, Meter};
 use super::stream::Stream;
 use super::summary;
@@ -58,6 +57,8 @@ pub(super) enum Confined {
 pub(super) struct Conversation {
     thread: String,
     confined: Option<Confined>,
+    /// The MCP server with the tools of Cortex, when the session has them.
+    own: Option<String>,
     turn: Option<Current>,
     requests: BTreeMap<String, Asked>,
     /// What the items of the turn that have begun do, by their names.
@@ -80,11 +81,13 @@ struct Current {
 }
 
 impl Conversation {
-    /// The conversation in this thread. `confined`: how far the agent is.
-    pub(super) fn new(thread: String, confined: Option<Confined>) -> Self {
+    /// The conversation in this thread. `confined`: how far the agent is; `own`: the MCP server with the tools of Cortex,
+    /// when it has them.
+    pub(super) fn new(thread: String, confined: Option<Confined>, own: Option<String>) -> Self {
         Self {
             thread,
             confined,
+            own,
             turn: None,
             requests: BTreeMap::new(),
             items: BTreeMap::new(),
@@ -184,7 +187,7 @@ impl Conversation {
                 let id = params.get("requestId").map(ask::name).unwrap_or_default();
                 self.withdraw(id).into_iter().collect()
             }
-            "thread/closed" => vec![Step::Closed],
+            wire::THREAD_CLOSED => vec![Step::Closed],
             _ => {
                 if !KNOWN.contains(&method) {
                     self.unknown += 1;
@@ -202,6 +205,10 @@ impl Conversation {
     }
 
     fn started(&mut self, told: &wire::Turn) -> Vec<Step> {
+        // Without a name it is nobody's, and an interrupt without one ends whatever runs.
+        if told.id.is_empty() {
+            return vec![active()];
+        }
         // It may be told before our request is answered. A turn that began by itself meanwhile is ours too: the CLI
         // takes what we sent into it.
         let ours = self
@@ -223,7 +230,7 @@ impl Conversation {
         let Some(turn) = self.turn.take() else { return vec![active()] };
         let turn_id = turn.id;
         // Output belongs to the turn: it is shown before its end.
-        let rest = self.stream.flush();
+        let rest = std::mem::take(&mut self.stream).flush();
         let mut steps: Vec<Step> = rest
             .into_iter()
             .map(|(kind, text)| output(Some(turn_id.clone()), kind, text))
@@ -233,9 +240,9 @@ impl Conversation {
         for request_id in std::mem::take(&mut self.requests).into_keys() {
             steps.push(Step::Emit(SessionEvent::ToolRequestWithdrawn { request_id }));
         }
-        let leaves_nothing = turn.runs_attempt || told.status != "completed";
         let usage = self.meter.turn();
         let outcome = turn.clues.outcome(told, usage, &self.limits, now);
+        let leaves_nothing = turn.runs_attempt || !matches!(outcome, TurnOutcome::Succeeded { .. });
         steps.push(Step::Over { end: TurnEnd { turn_id, outcome, usage }, leaves_nothing });
         steps
     }
@@ -282,7 +289,8 @@ impl Conversation {
     /// A confined agent that uses what it must not have is stopped, whatever the CLI would have made of it.
     fn check(&mut self, item: &Item) -> Option<Step> {
         let confined = self.confined?;
-        let of_cortex = item.rest.get("server").and_then(Value::as_str) == Some(MCP_SERVER);
+        let server = item.rest.get("server").and_then(Value::as_str);
+        let of_cortex = server.is_some() && server == self.own.as_deref();
         let may = match item.kind.as_str() {
             "userMessage" | "agentMessage" | "reasoning" | "plan" | "contextCompaction"
             | "functionCallOutput" => true,
@@ -321,7 +329,8 @@ impl Conversation {
     fn request(&mut self, id: &Value, method: &str, params: &Value) -> Vec<Step> {
         let item = text(params, "/itemId").unwrap_or_default();
         let changes = self.items.get(&item).and_then(Option::as_ref);
-        let read = ask::read(id, method, params, changes, self.turn().cloned());
+        let known = Known { changes, own: self.own.as_deref() };
+        let read = ask::read(id, method, params, known, self.turn().cloned());
         let Some((asked, request)) = read else {
             return vec![Step::Say(wire::refuse(id, method))];
         };

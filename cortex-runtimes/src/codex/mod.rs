@@ -16,6 +16,7 @@ mod pool;
 mod probe;
 mod pump;
 mod reset;
+mod rules;
 mod server;
 mod session;
 mod state;
@@ -49,7 +50,7 @@ use crate::process_use::ProcessUse;
 
 /// The id of this runtime.
 const ID: &str = "codex";
-/// How long a process that was started for a session that fails to open may take to end.
+/// How long a process that nobody is to have, for one because its session failed to open, may take to end.
 const END_WAIT: Duration = Duration::from_secs(2);
 
 /// What a person may set about Codex.
@@ -170,16 +171,18 @@ impl Runtime for Codex {
             }
         };
         let facts = SessionFacts {
-            native_session_id: Some(thread.native.clone()),
+            native_session_id: Some(thread.registration.thread.clone()),
             pid: Some(lease.host().server.pid()),
             resumed: spec.resume.is_some(),
             version: lease.host().started.version.clone(),
             model: thread.model,
         };
+        let native = thread.registration.thread.clone();
         let (session, events) = session::begin(pump::Parts {
             lease,
             told: thread.told,
-            conversation: Conversation::new(thread.native, thread::confined(&spec)),
+            registration: thread.registration,
+            conversation: Conversation::new(native, thread::confined(&spec), thread.own),
             spec,
             config: self.config.clone(),
             env: Arc::clone(&self.env),

@@ -27,26 +27,24 @@ pub(super) struct Clues {
 impl Clues {
     /// The outcome of the turn that ended so. `limits`: how much of the account's quota was used when that was last told.
     pub(super) fn outcome(
-        self,
+        mut self,
         turn: Turn,
         used: Usage,
         limits: &RateLimits,
         now: Timestamp,
     ) -> TurnOutcome {
+        // Whatever the CLI made of it: its end may have been on its way before it heard ours.
+        if let Some(failure) = self.ended_by_us.take() {
+            return TurnOutcome::Failed(failure);
+        }
         match turn.status.as_str() {
             "completed" => self.completed(turn, used),
-            "interrupted" => match (self.interrupted, self.ended_by_us) {
-                (_, Some(failure)) => TurnOutcome::Failed(failure),
-                (true, None) => TurnOutcome::Interrupted,
-                (false, None) => {
-                    let message = "Codex broke the turn off without being asked";
-                    TurnOutcome::Failed(failure(Cause::Error, message))
-                }
-            },
+            "interrupted" if self.interrupted => TurnOutcome::Interrupted,
+            "interrupted" => {
+                let message = "Codex broke the turn off without being asked";
+                TurnOutcome::Failed(failure(Cause::Error, message))
+            }
             status => {
-                if let Some(failure) = self.ended_by_us {
-                    return TurnOutcome::Failed(failure);
-                }
                 let error = turn.error.or(self.error).unwrap_or_else(|| TurnError {
                     message: format!("the turn ended as {status}, and no reason was given"),
                     ..TurnError::default()

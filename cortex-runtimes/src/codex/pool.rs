@@ -2,9 +2,8 @@
 //!
 //! All sessions of this runtime have the same environment and the same login, so they share a process, except that those
 //! that are confined have one of their own, with other tools. It is started when the first session needs it and
-//! ends with the last one. One task hands the processes out, so that two sessions never start two.
+//! ends with the last one. One task hands each of them out, so that two sessions never start two.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -50,9 +49,16 @@ impl Host {
         purpose: Purpose,
     ) -> Result<Self> {
         let (server, started) = launch::start(executable, config, env, purpose).await?;
-        let no_sandbox = no_sandbox(&server).await.map_err(|error| launch::unstarted(&error))?;
-        let executable = executable.to_owned();
-        Ok(Self { server, executable, started, no_sandbox })
+        match no_sandbox(&server).await {
+            Ok(no_sandbox) => {
+                let executable = executable.to_owned();
+                Ok(Self { server, executable, started, no_sandbox })
+            }
+            Err(error) => {
+                launch::end(server).await;
+                Err(launch::unstarted(&error))
+            }
+        }
     }
 
     /// Ends the process unless somebody else has it.
@@ -88,28 +94,44 @@ async fn no_sandbox(server: &Server) -> Result<Option<String>> {
 pub(super) struct Pool {
     config: CodexConfig,
     env: Arc<dyn Env>,
-    /// The task that has the shared processes, once there was a need.
-    keeper: OnceLock<mpsc::Sender<Call>>,
+    /// The tasks that have the shared processes, once there was a need. Each purpose has its own: a process that starts holds
+    /// up nobody who needs another.
+    working: OnceLock<Line>,
+    confined: OnceLock<Line>,
+}
+
+/// The line to a keeper. What is given back has a way of its own, past those who wait for a start.
+#[derive(Clone, Debug)]
+struct Line {
+    takes: mpsc::Sender<Take>,
+    gives: mpsc::Sender<Give>,
 }
 
 /// A process that a session has.
 #[derive(Debug)]
 pub(super) struct Lease {
     host: Arc<Host>,
-    keeper: Option<mpsc::Sender<Call>>,
+    keeper: Option<mpsc::Sender<Give>>,
 }
 
 #[derive(Debug)]
-enum Call {
-    Take { executable: PathBuf, purpose: Purpose, reply: oneshot::Sender<Result<Arc<Host>>> },
-    Give { host: Arc<Host>, deadline: Instant, reply: oneshot::Sender<Option<Ended>> },
+struct Take {
+    executable: PathBuf,
+    reply: oneshot::Sender<Result<Arc<Host>>>,
+}
+
+#[derive(Debug)]
+struct Give {
+    host: Arc<Host>,
+    deadline: Instant,
+    reply: oneshot::Sender<Option<Ended>>,
 }
 
 type Ended = watch::Receiver<Option<String>>;
 
 impl Pool {
     pub(super) fn new(config: CodexConfig, env: Arc<dyn Env>) -> Self {
-        Self { config, env, keeper: OnceLock::new() }
+        Self { config, env, working: OnceLock::new(), confined: OnceLock::new() }
     }
 
     /// A process for a session.
@@ -122,23 +144,24 @@ impl Pool {
             let host = Host::start(&executable, &self.config, &*self.env, purpose).await?;
             return Ok(Lease { host: Arc::new(host), keeper: None });
         }
-        let keeper = self.keeper.get_or_init(|| {
-            let (calls, asked) = mpsc::channel(CALLS_MAX);
-            let keeper = Keeper {
-                config: self.config.clone(),
-                env: Arc::clone(&self.env),
-                hosts: BTreeMap::new(),
-            };
+        let keeper = match purpose {
+            Purpose::Working => &self.working,
+            Purpose::Confined => &self.confined,
+        };
+        let keeper = keeper.get_or_init(|| {
+            let (takes, taken) = mpsc::channel(CALLS_MAX);
+            let (gives, given) = mpsc::channel(CALLS_MAX);
+            let (config, env) = (self.config.clone(), Arc::clone(&self.env));
+            let keeper = Keeper { config, env, purpose, host: Weak::new() };
             // It ends when neither this nor a session holds the other end, so nobody joins it.
-            drop(TaskTracker::new().spawn(keeper.run(asked)));
-            calls
+            drop(TaskTracker::new().spawn(keeper.run(taken, given)));
+            Line { takes, gives }
         });
         let (reply, answer) = oneshot::channel();
         let stopped = || Error::new(Code::RuntimeStartFailed, "the runtime is being stopped");
-        let call = Call::Take { executable, purpose, reply };
-        keeper.send(call).await.map_err(|_| stopped())?;
+        keeper.takes.send(Take { executable, reply }).await.map_err(|_| stopped())?;
         let host = answer.await.map_err(|_| stopped())??;
-        Ok(Lease { host, keeper: Some(keeper.clone()) })
+        Ok(Lease { host, keeper: Some(keeper.gives.clone()) })
     }
 }
 
@@ -156,12 +179,9 @@ impl Lease {
             Some(keeper) => {
                 let (reply, answer) = oneshot::channel();
                 // A keeper that is gone has nobody else either; dropping the host ends it then.
-                match keeper.send(Call::Give { host, deadline, reply }).await {
+                match keeper.send(Give { host, deadline, reply }).await {
                     Ok(()) => answer.await.ok().flatten(),
-                    Err(unsent) => match unsent.0 {
-                        Call::Give { host, .. } => Some(host.end(deadline).await),
-                        Call::Take { .. } => None,
-                    },
+                    Err(unsent) => Some(unsent.0.host.end(deadline).await),
                 }
             }
         };
@@ -172,47 +192,67 @@ impl Lease {
     }
 }
 
-/// The task that has the shared processes.
+/// The task that has the shared process for a purpose.
 struct Keeper {
     config: CodexConfig,
     env: Arc<dyn Env>,
+    purpose: Purpose,
     /// Weak: a session that is dropped without a word gives its share back all the same.
-    hosts: BTreeMap<Purpose, Weak<Host>>,
+    host: Weak<Host>,
 }
 
 impl Keeper {
-    async fn run(mut self, mut asked: mpsc::Receiver<Call>) {
-        while let Some(call) = asked.recv().await {
-            match call {
-                Call::Take { executable, purpose, mut reply } => {
-                    // A start that nobody waits for any more ends with the process it began.
-                    let host = tokio::select! {
-                        biased;
-                        () = reply.closed() => continue,
-                        host = self.host(&executable, purpose) => host,
-                    };
+    async fn run(mut self, mut takes: mpsc::Receiver<Take>, mut gives: mpsc::Receiver<Give>) {
+        loop {
+            tokio::select! {
+                biased;
+                // Whoever can take can give: no more of these means no more of the others.
+                give = gives.recv() => match give {
+                    Some(give) => self.take_back(give).await,
+                    None => return,
+                },
+                Some(take) = takes.recv() => self.hand_out(take, &mut gives).await,
+            }
+        }
+    }
+
+    async fn hand_out(&mut self, take: Take, gives: &mut mpsc::Receiver<Give>) {
+        let Take { executable, mut reply } = take;
+        if let Some(host) = self.host.upgrade().filter(|host| host.server.is_alive()) {
+            drop(reply.send(Ok(host)));
+            return;
+        }
+        let (config, env) = (self.config.clone(), Arc::clone(&self.env));
+        let starting = Host::start(&executable, &config, &*env, self.purpose);
+        tokio::pin!(starting);
+        loop {
+            tokio::select! {
+                biased;
+                // A start that nobody waits for any more ends with the process it began.
+                () = reply.closed() => return,
+                Some(give) = gives.recv() => self.take_back(give).await,
+                host = &mut starting => {
+                    let host = host.map(Arc::new);
+                    if let Ok(host) = &host {
+                        self.host = Arc::downgrade(host);
+                    }
                     drop(reply.send(host));
-                }
-                Call::Give { host, deadline, reply } => {
-                    let ended = if Arc::strong_count(&host) == 1 {
-                        self.hosts.retain(|_, kept| kept.as_ptr() != Arc::as_ptr(&host));
-                        Some(host.end(deadline).await)
-                    } else {
-                        None
-                    };
-                    drop(reply.send(ended));
+                    return;
                 }
             }
         }
     }
 
-    async fn host(&mut self, executable: &std::path::Path, purpose: Purpose) -> Result<Arc<Host>> {
-        let kept = self.hosts.get(&purpose).and_then(Weak::upgrade);
-        if let Some(host) = kept.filter(|host| host.server.is_alive()) {
-            return Ok(host);
-        }
-        let host = Arc::new(Host::start(executable, &self.config, &*self.env, purpose).await?);
-        self.hosts.insert(purpose, Arc::downgrade(&host));
-        Ok(host)
+    async fn take_back(&mut self, give: Give) {
+        let Give { host, deadline, reply } = give;
+        let ended = if Arc::strong_count(&host) == 1 {
+            if self.host.as_ptr() == Arc::as_ptr(&host) {
+                self.host = Weak::new();
+            }
+            Some(host.end(deadline).await)
+        } else {
+            None
+        };
+        drop(reply.send(ended));
     }
 }

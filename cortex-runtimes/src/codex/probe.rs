@@ -9,23 +9,18 @@ use cortex_lib::env::Env;
 use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::port::{Health, HealthReport};
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-use super::launch::Purpose;
+use super::launch::{self, Purpose};
 use super::pool::Host;
-use super::{CodexConfig, Sandbox, open, thread};
+use super::{CodexConfig, Sandbox, open, rules};
 
 /// How long a look may take. It was seen to take 0.3 s.
 const PROBE_WAIT: Duration = Duration::from_secs(12);
-/// How long the process of a look may take to end.
-const END_WAIT: Duration = Duration::from_secs(2);
 /// The version that the tests of this driver run with.
 pub(super) const TESTED: &str = "0.171.0";
 /// The program's name on the `PATH`.
 const NAME: &str = "codex";
-/// What to do without a login.
-pub(super) const LOG_IN: &str =
-    "Run `codex login` in a terminal, or `printenv OPENAI_API_KEY | codex login --with-api-key`.";
 const INSTALL: &str =
     "Install Codex (`npm install -g @openai/codex`), or set its path in the configuration.";
 
@@ -101,6 +96,13 @@ pub(super) fn is_logged_in(account: &Value) -> bool {
     account.get("account").is_some_and(|account| !account.is_null()) || !needs
 }
 
+/// The error without a login.
+pub(super) fn not_logged_in() -> Error {
+    Error::new(Code::RuntimeNotLoggedIn, "Codex is not logged in").remedy(
+        "Run `codex login` in a terminal, or `printenv OPENAI_API_KEY | codex login --with-api-key`.",
+    )
+}
+
 /// The error of a machine without a sandbox.
 pub(super) fn no_sandbox(why: &str) -> Error {
     let message = format!("Codex cannot run commands in its sandbox here: {why}");
@@ -135,31 +137,33 @@ async fn look(
 ) -> Result<HealthReport> {
     // A process of its own: nothing that runs is disturbed, and a dropped look ends it.
     let host = Host::start(executable, config, &**env, Purpose::Working).await?;
-    let account = host.server.ask("account/read", json!({})).await?;
-    let settings = host.server.ask("config/read", json!({"includeLayers": true})).await?;
-    host.server.end_by(Instant::now() + END_WAIT).await;
-    let mut ended = host.server.ended();
+    let account = host.server.ask("account/read", json!({})).await;
+    let settings = host.server.ask("config/read", json!({"includeLayers": true})).await;
     let Host { server, started, no_sandbox, executable: _ } = host;
-    drop(server);
-    drop(ended.wait_for(Option::is_some).await);
+    launch::end(server).await;
     let version = started.version.unwrap_or_else(|| "of an unknown version".to_owned());
     report.version = Some(version.clone());
-    let settings = settings.map_err(|refusal| {
-        let message = format!("Codex does not read its settings: {}", refusal.message);
-        Error::new(Code::RuntimeStartFailed, message)
-    });
-    let settings = match settings {
+    let settings = match settings? {
         Ok(settings) => settings,
-        Err(error) => return Ok(unhealthy(report, &error)),
+        Err(refusal) => {
+            let message = format!("Codex does not read its settings: {}", refusal.message);
+            return Ok(unhealthy(report, &Error::new(Code::RuntimeStartFailed, message)));
+        }
     };
-    report.logged_in = account.ok().map(|account| is_logged_in(&account));
-    if report.logged_in == Some(false) {
-        let error = Error::new(Code::RuntimeNotLoggedIn, "Codex is not logged in").remedy(LOG_IN);
-        return Ok(unhealthy(report, &error));
+    let logged_in = match account? {
+        Ok(account) => is_logged_in(&account),
+        Err(refusal) => {
+            let error = launch::protocol("account/read", &refusal.message);
+            return Ok(unhealthy(report, &error));
+        }
+    };
+    report.logged_in = Some(logged_in);
+    if !logged_in {
+        return Ok(unhealthy(report, &not_logged_in()));
     }
-    let folders = thread::rule_folders(&settings, started.home.as_deref(), false);
-    if let Some(file) = thread::rule_without_asking(&folders) {
-        return Ok(unhealthy(report, &open::rules(&file)));
+    let folders = rules::folders(&settings, started.home.as_deref(), false);
+    if let Some(file) = rules::without_asking(&folders) {
+        return Ok(unhealthy(report, &open::allows(&file)));
     }
     if let Some(why) = no_sandbox.filter(|_| config.sandbox == Sandbox::Workspace) {
         return Ok(unhealthy(report, &self::no_sandbox(&why)));
@@ -170,13 +174,15 @@ async fn look(
 }
 
 fn ready(version: &str, sandbox: Sandbox) -> String {
-    let drift = if version == TESTED { "" } else { "; Cortex is tested with " };
-    let tested = if version == TESTED { "" } else { TESTED };
+    let tested = match version {
+        TESTED => String::new(),
+        _ => format!("; Cortex is tested with {TESTED}"),
+    };
     let free = match sandbox {
         Sandbox::Workspace => "",
         Sandbox::Off => "; what is allowed runs without a sandbox",
     };
-    format!("Codex {version} is ready{drift}{tested}{free}")
+    format!("Codex {version} is ready{tested}{free}")
 }
 
 /// A report before anything is known.

@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout};
 
 use super::map::{Conversation, Step};
 use super::pool::Lease;
-use super::server::Told;
+use super::server::{Registration, Told};
 use super::session::Command;
 use super::state::{Closing, Finishing, Happened, Sending, Waiter};
 use super::wire::{Answer, text};
@@ -30,8 +30,12 @@ use super::{CodexConfig, thread};
 const ACCEPT_WAIT: Duration = Duration::from_mins(1);
 /// How long it may take to let go of what an ended turn left in its background.
 const CLEAN_WAIT: Duration = Duration::from_secs(2);
+/// How long it may take to say whether it takes more for a turn. It says so at once.
+const STEER_WAIT: Duration = Duration::from_secs(10);
 /// How long the processes of a session may take to end after a kill.
 const CLEAR_WAIT: Duration = Duration::from_secs(5);
+/// The same for a session that is to be closed by now.
+const LATE_CLEAR_WAIT: Duration = Duration::from_secs(1);
 /// The pause before an interrupt that came too early is asked for again.
 const INTERRUPT_AGAIN: Duration = Duration::from_millis(50);
 /// How often a sign of life without anything to see is passed on. Stalls are counted in minutes.
@@ -43,6 +47,7 @@ const DROPPED_GRACE: Duration = Duration::from_secs(3);
 pub(super) struct Parts {
     pub(super) lease: Lease,
     pub(super) told: mpsc::Receiver<Told>,
+    pub(super) registration: Registration,
     pub(super) conversation: Conversation,
     pub(super) spec: SessionSpec,
     pub(super) config: CodexConfig,
@@ -53,6 +58,7 @@ pub(super) struct Parts {
 pub(super) struct Pump {
     lease: Lease,
     told: mpsc::Receiver<Told>,
+    registration: Registration,
     conversation: Conversation,
     spec: SessionSpec,
     config: CodexConfig,
@@ -83,6 +89,7 @@ impl Pump {
         Self {
             lease: parts.lease,
             told: parts.told,
+            registration: parts.registration,
             conversation: parts.conversation,
             spec: parts.spec,
             config: parts.config,
@@ -194,8 +201,8 @@ impl Pump {
     async fn ask(&mut self, waiter: Waiter, method: &'static str, params: Value) {
         self.tags += 1;
         self.waiting.insert(self.tags, waiter);
-        let thread = self.conversation.thread();
-        drop(self.lease.host().server.ask_for(thread, self.tags, method, params).await);
+        let server = &self.lease.host().server;
+        drop(server.ask_for(&self.registration, self.tags, method, params).await);
     }
 
     async fn say(&mut self, line: String) {
@@ -224,21 +231,22 @@ impl Pump {
             "expectedTurnId": native,
             "input": [thread::input(&words)],
         });
-        self.ask(Waiter::Steer(reply), "turn/steer", params).await;
+        self.ask(Waiter::Steer(reply, Instant::now() + STEER_WAIT), "turn/steer", params).await;
     }
 
     /// Asks for the end of the turn that runs. Before the CLI works on it there is none for it; then it is asked
     /// as soon as there is.
     async fn interrupt(&mut self) {
         let Some(native) = self.conversation.working().map(str::to_owned) else { return };
-        if !self.waiting.values().any(|waiter| matches!(waiter, Waiter::Interrupt)) {
+        let asked = |waiter: &Waiter| matches!(waiter, Waiter::Interrupt(turn) if *turn == native);
+        if !self.waiting.values().any(asked) {
             self.end_turn(native).await;
         }
     }
 
     async fn end_turn(&mut self, native: String) {
         let params = json!({"threadId": self.conversation.thread(), "turnId": native});
-        self.ask(Waiter::Interrupt, "turn/interrupt", params).await;
+        self.ask(Waiter::Interrupt(native), "turn/interrupt", params).await;
     }
 
     async fn close(&mut self, grace: Duration) {
@@ -277,7 +285,8 @@ impl Pump {
         let sending = self.sending.as_ref().map(|sending| sending.until);
         let finishing = self.finishing.as_ref().map(|finishing| finishing.until);
         let closing = self.closing.as_ref().map(Closing::until);
-        [sending, finishing, closing, self.interrupt_at].into_iter().flatten().min()
+        let steered = self.waiting.values().filter_map(Waiter::until).min();
+        [sending, finishing, closing, steered, self.interrupt_at].into_iter().flatten().min()
     }
 
     /// Does what is due. Returns why the session must be ended, if it must.
@@ -299,6 +308,12 @@ impl Pump {
             self.interrupt_at = None;
             self.interrupt().await;
         }
+        let late = |_: &u64, it: &mut Waiter| it.until().is_some_and(|until| until <= now);
+        for (_, waiter) in self.waiting.extract_if(.., late) {
+            if let Waiter::Steer(reply, _) = waiter {
+                tell(reply, Err(unsteered("no answer")));
+            }
+        }
         let late = self.sending.as_ref().is_some_and(|sending| sending.until <= now);
         late.then_some("Codex did not begin the turn")
     }
@@ -306,13 +321,13 @@ impl Pump {
     fn answered(&mut self, tag: u64, answer: Answer) {
         match self.waiting.remove(&tag) {
             Some(Waiter::Start) => self.started(answer),
-            Some(Waiter::Interrupt) => {
+            Some(Waiter::Interrupt(_)) => {
                 // It may come before there is anything to interrupt, whatever was told.
                 if answer.is_err() && self.conversation.ends() {
                     self.interrupt_at = Some(Instant::now() + INTERRUPT_AGAIN);
                 }
             }
-            Some(Waiter::Steer(reply)) => tell(reply, steered(answer)),
+            Some(Waiter::Steer(reply, _)) => tell(reply, steered(answer)),
             Some(Waiter::Clean) => {
                 if let Some(finishing) = &mut self.finishing {
                     finishing.cleans = false;
@@ -334,6 +349,8 @@ impl Pump {
             }
             Err(message) => {
                 self.conversation.refused();
+                // Not for the turn after this one.
+                self.too_late();
                 let message = format!("Codex did not take the turn: {message}");
                 tell(sending.reply, Err(Error::new(Code::RuntimeProtocol, message)));
             }
@@ -365,11 +382,16 @@ impl Pump {
         }
     }
 
-    async fn over(&mut self, end: TurnEnd, leaves_nothing: bool) {
-        self.interrupt_at = None;
+    /// What was said for the turn found none.
+    fn too_late(&mut self) {
         for (_, reply) in self.steers.drain(..) {
             tell(reply, Ok(Steered::TurnOver));
         }
+    }
+
+    async fn over(&mut self, end: TurnEnd, leaves_nothing: bool) {
+        self.interrupt_at = None;
+        self.too_late();
         let until = Instant::now() + CLEAN_WAIT;
         self.finishing = Some(Finishing { end, leaves_nothing, cleans: leaves_nothing, until });
         if leaves_nothing {
@@ -396,7 +418,9 @@ impl Pump {
     async fn sweep(&self) {
         let marker = self.spec.session_id.as_str();
         let swept = cortex_lib::process::sweep([marker.to_owned()]);
-        if timeout(CLEAR_WAIT, swept).await.is_err() {
+        let left = |closing: &Closing| closing.deadline().saturating_duration_since(Instant::now());
+        let left = self.closing.as_ref().map_or(CLEAR_WAIT, left);
+        if timeout(left.clamp(LATE_CLEAR_WAIT, CLEAR_WAIT), swept).await.is_err() {
             tracing::warn!(marker, "processes of an ended turn live on");
         }
     }
@@ -420,12 +444,12 @@ impl Pump {
     /// Ends everything, passes on the last words, and says why.
     async fn finish(mut self, why: Option<&'static str>) {
         let deadline = match &self.closing {
-            Some(closing) => closing.started + closing.grace,
+            Some(closing) => closing.deadline(),
             None => Instant::now() + DROPPED_GRACE,
         };
         self.waiting.clear();
         self.steers.clear();
-        self.lease.host().server.leave(self.conversation.thread()).await;
+        self.lease.host().server.leave(&self.registration).await;
         if let Some(finishing) = &mut self.finishing {
             finishing.cleans = false;
         }
@@ -466,11 +490,12 @@ fn steered(answer: Answer) -> Result<Steered> {
     match answer {
         Ok(_) => Ok(Steered::Taken),
         Err(refusal) if refusal.message.contains("active turn") => Ok(Steered::TurnOver),
-        Err(refusal) => {
-            let message = format!("Codex did not take more for its turn: {}", refusal.message);
-            Err(Error::new(Code::RuntimeProtocol, message))
-        }
+        Err(refusal) => Err(unsteered(&refusal.message)),
     }
+}
+
+fn unsteered(why: &str) -> Error {
+    Error::new(Code::RuntimeProtocol, format!("Codex did not take more for its turn: {why}"))
 }
 
 /// Answers a caller, who may have gone away in the meantime.

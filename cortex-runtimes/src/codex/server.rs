@@ -31,8 +31,10 @@ const CALLS_MAX: usize = 256;
 const TOLD_MAX: usize = 4096;
 /// How long the CLI may take for an answer. All but the start of a thread came within 0.1 s.
 const ANSWER_WAIT: Duration = Duration::from_secs(55);
+/// What the process was sent and does not read. More is more than all sessions say at once: it hangs.
+const UNREAD_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// How long it may take to end by itself once nothing more can be said to it, and then after `SIGTERM`.
-const END_WAIT: Duration = Duration::from_secs(2);
+const BY_ITSELF_WAIT: Duration = Duration::from_secs(2);
 const TERM_WAIT: Duration = Duration::from_secs(1);
 /// How long the last lines of an ended process may take. Nothing lives that could write more.
 const DRAIN_WAIT: Duration = Duration::from_secs(2);
@@ -61,21 +63,41 @@ pub(super) enum Told {
     },
 }
 
+/// A session's place in the process. Its thread may be another session's by now, so it has a number as well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Registration {
+    /// The CLI's name of the thread.
+    pub(super) thread: String,
+    /// That of the request by which it was opened.
+    pub(super) number: u64,
+}
+
+/// What became of the request for a thread.
+#[derive(Debug)]
+pub(super) struct Opened {
+    /// What the CLI says.
+    pub(super) answer: Answer,
+    /// The number of the session's place, when it has one.
+    pub(super) number: u64,
+    /// All that is said about the thread.
+    pub(super) told: mpsc::Receiver<Told>,
+}
+
 /// Whom the answer to a request goes to.
-enum Waiter {
+enum Asker {
     /// Somebody who waits for it alone.
     Caller(oneshot::Sender<Answer>),
     /// Somebody who will have the thread that it names.
-    Opens(oneshot::Sender<Answer>, mpsc::Sender<Told>),
-    /// The session of this thread.
-    Session { thread: String, tag: u64 },
+    Opens(oneshot::Sender<(Answer, u64)>, mpsc::Sender<Told>),
+    /// A session, by its own number for the request.
+    Session(Registration, u64),
 }
 
 /// What the task is asked.
 enum Call {
-    Request { method: &'static str, params: Value, waiter: Waiter },
+    Request { method: &'static str, params: Value, asker: Asker },
     Say(String),
-    Leave(String),
+    Leave(Registration),
     EndBy(Instant),
 }
 
@@ -126,7 +148,7 @@ impl Server {
     /// `runtime.session_ended`, `runtime.protocol_error` when no answer comes.
     pub(super) async fn ask(&self, method: &'static str, params: Value) -> Result<Answer> {
         let (reply, answer) = oneshot::channel();
-        self.call(Call::Request { method, params, waiter: Waiter::Caller(reply) }).await?;
+        self.call(Call::Request { method, params, asker: Asker::Caller(reply) }).await?;
         self.answer(method, answer).await
     }
 
@@ -135,15 +157,12 @@ impl Server {
     /// # Errors
     ///
     /// As [`ask`](Self::ask).
-    pub(super) async fn open(
-        &self,
-        method: &'static str,
-        params: Value,
-    ) -> Result<(Answer, mpsc::Receiver<Told>)> {
+    pub(super) async fn open(&self, method: &'static str, params: Value) -> Result<Opened> {
         let (reply, answer) = oneshot::channel();
         let (session, told) = mpsc::channel(TOLD_MAX);
-        self.call(Call::Request { method, params, waiter: Waiter::Opens(reply, session) }).await?;
-        Ok((self.answer(method, answer).await?, told))
+        self.call(Call::Request { method, params, asker: Asker::Opens(reply, session) }).await?;
+        let (answer, number) = self.answer(method, answer).await?;
+        Ok(Opened { answer, number, told })
     }
 
     /// Asks for a session, which is told the answer in order with everything else.
@@ -153,13 +172,13 @@ impl Server {
     /// `runtime.session_ended`.
     pub(super) async fn ask_for(
         &self,
-        thread: &str,
+        session: &Registration,
         tag: u64,
         method: &'static str,
         params: Value,
     ) -> Result<()> {
-        let waiter = Waiter::Session { thread: thread.to_owned(), tag };
-        self.call(Call::Request { method, params, waiter }).await
+        let asker = Asker::Session(session.clone(), tag);
+        self.call(Call::Request { method, params, asker }).await
     }
 
     /// Writes a line.
@@ -171,16 +190,16 @@ impl Server {
         self.call(Call::Say(line)).await
     }
 
-    /// Nobody listens to this thread any more.
-    pub(super) async fn leave(&self, thread: &str) {
+    /// The session does not listen to its thread any more. What still runs in that is ended.
+    pub(super) async fn leave(&self, session: &Registration) {
         // An error means that nobody listens to anything any more.
-        drop(self.call(Call::Leave(thread.to_owned())).await);
+        drop(self.call(Call::Leave(session.clone())).await);
     }
 
     /// As [`leave`](Self::leave), where nothing can be awaited.
-    pub(super) fn leave_now(&self, thread: String) {
+    pub(super) fn leave_now(&self, session: Registration) {
         // With so many calls before it the process hangs, or is being ended.
-        drop(self.calls.try_send(Call::Leave(thread)));
+        drop(self.calls.try_send(Call::Leave(session)));
     }
 
     /// The process must have ended by then, when nobody holds it.
@@ -195,7 +214,7 @@ impl Server {
         Err(gone(self.ended()).await)
     }
 
-    async fn answer(&self, method: &str, answer: oneshot::Receiver<Answer>) -> Result<Answer> {
+    async fn answer<T>(&self, method: &str, answer: oneshot::Receiver<T>) -> Result<T> {
         match timeout(ANSWER_WAIT, answer).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(_)) => Err(gone(self.ended()).await),
@@ -224,15 +243,32 @@ struct Task {
     unsent: Vec<u8>,
     requests: u64,
     /// Requests without an answer.
-    waiting: BTreeMap<u64, Waiter>,
-    sessions: BTreeMap<String, mpsc::Sender<Told>>,
+    waiting: BTreeMap<u64, Asker>,
+    /// Who listens to which thread.
+    sessions: BTreeMap<String, Listener>,
     tail: Tail,
     end_by: Option<Instant>,
     ending: watch::Sender<Option<String>>,
 }
 
+/// A session that listens.
+struct Listener {
+    number: u64,
+    told: mpsc::Sender<Told>,
+}
+
+/// How a process came to its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Nobody held it any more.
+    Unheld,
+    /// It did not read what it was told.
+    Deaf,
+    ByItself,
+}
+
 /// What the task wakes up for.
-enum Happened {
+enum Wake {
     /// Something is asked; `None`: nobody holds it any more.
     Asked(Option<Call>),
     /// So many bytes were written; `None`: the pipe broke.
@@ -249,26 +285,28 @@ impl Task {
         let mut stdout = self.owned.take_stdout().map(Lines::new);
         let mut stderr = self.owned.take_stderr().map(Lines::new);
         let mut errors = stderr.as_mut();
-        let by_itself = loop {
+        let end = loop {
             match self.next(&mut asked, &mut stdout, &mut errors).await {
-                Happened::Asked(Some(call)) => self.call(call),
-                Happened::Asked(None) => break false,
-                Happened::Wrote(Some(count)) => drop(self.unsent.drain(..count)),
+                // Not to stop listening instead: whoever closes a session would wait for ever.
+                Wake::Asked(Some(_)) if self.unsent.len() > UNREAD_BYTES_MAX => break End::Deaf,
+                Wake::Asked(Some(call)) => self.call(call),
+                Wake::Asked(None) => break End::Unheld,
+                Wake::Wrote(Some(count)) => drop(self.unsent.drain(..count)),
                 // The process is about to end and says more by its exit.
-                Happened::Wrote(None) => self.hang_up(),
-                Happened::Said(Some(line)) => self.heard(&line),
+                Wake::Wrote(None) => self.hang_up(),
+                Wake::Said(Some(line)) => self.heard(&line),
                 // Without its output it is of no use. An end by itself explains more.
-                Happened::Said(None) => {
+                Wake::Said(None) => {
                     drop(timeout(DRAIN_WAIT, self.owned.exited()).await);
-                    break true;
+                    break End::ByItself;
                 }
-                Happened::Complained(Some(line)) => self.complained(&line),
-                Happened::Complained(None) => errors = None,
-                Happened::Exited => break true,
+                Wake::Complained(Some(line)) => self.complained(&line),
+                Wake::Complained(None) => errors = None,
+                Wake::Exited => break End::ByItself,
             }
         };
         drop(asked);
-        self.finish(by_itself, stdout, stderr).await;
+        self.finish(end, stdout, stderr).await;
     }
 
     /// Waits for the next thing. What is cut off by another loses nothing: each of them may be dropped.
@@ -277,40 +315,48 @@ impl Task {
         asked: &mut mpsc::Receiver<Call>,
         stdout: &mut Option<Lines<ChildStdout>>,
         stderr: &mut Option<&mut Lines<ChildStderr>>,
-    ) -> Happened {
+    ) -> Wake {
         tokio::select! {
             biased;
-            call = asked.recv() => Happened::Asked(call),
+            call = asked.recv() => Wake::Asked(call),
             written = write(&mut self.stdin, &self.unsent), if !self.unsent.is_empty() => {
-                Happened::Wrote(written)
+                Wake::Wrote(written)
             }
-            line = next(stdout.as_mut()) => Happened::Said(line),
-            line = next(stderr.as_deref_mut()) => Happened::Complained(line),
-            _ = self.owned.exited() => Happened::Exited,
+            line = next(stdout.as_mut()) => Wake::Said(line),
+            line = next(stderr.as_deref_mut()) => Wake::Complained(line),
+            _ = self.owned.exited() => Wake::Exited,
         }
     }
 
     fn call(&mut self, call: Call) {
         match call {
-            Call::Request { method, params, waiter } => {
-                self.requests += 1;
-                let line = wire::request(self.requests, method, &params);
-                self.unsent.extend_from_slice(line.as_bytes());
-                self.waiting.insert(self.requests, waiter);
+            Call::Request { method, params, asker } => {
+                self.request(method, &params);
+                self.waiting.insert(self.requests, asker);
             }
             Call::Say(line) => self.unsent.extend_from_slice(line.as_bytes()),
-            Call::Leave(thread) => self.abandon(&thread),
+            Call::Leave(session) => self.abandon(&session),
             Call::EndBy(deadline) => self.end_by = Some(deadline),
         }
     }
 
-    /// Nobody listens to a thread any more: the CLI lets go of it, and of its connection to the endpoint.
-    fn abandon(&mut self, thread: &str) {
-        self.sessions.remove(thread);
+    fn request(&mut self, method: &str, params: &Value) {
         self.requests += 1;
-        let params = json!({"threadId": thread});
-        let line = wire::request(self.requests, "thread/unsubscribe", &params);
+        let line = wire::request(self.requests, method, params);
         self.unsent.extend_from_slice(line.as_bytes());
+    }
+
+    /// A session does not listen any more: the CLI ends what runs in its thread, and lets go of that and of its connection to
+    /// the endpoint. Nothing is done when the thread is closed already, or another session's.
+    fn abandon(&mut self, session: &Registration) {
+        let Registration { thread, number } = session;
+        if self.sessions.get(thread).is_none_or(|listener| listener.number != *number) {
+            return;
+        }
+        self.sessions.remove(thread);
+        // Else the model would work on, and nobody would see it. Without a name it is whatever runs; often nothing does.
+        self.request("turn/interrupt", &json!({"threadId": thread, "turnId": ""}));
+        self.request("thread/unsubscribe", &json!({"threadId": thread}));
     }
 
     fn hang_up(&mut self) {
@@ -350,18 +396,21 @@ impl Task {
 
     fn answered(&mut self, id: u64, answer: Answer) {
         match self.waiting.remove(&id) {
-            Some(Waiter::Caller(reply)) => drop(reply.send(answer)),
-            Some(Waiter::Opens(reply, session)) => {
+            Some(Asker::Caller(reply)) => drop(reply.send(answer)),
+            Some(Asker::Opens(reply, told)) => {
                 let thread = answer.as_ref().ok().and_then(|it| wire::text(it, "/thread/id"));
                 if let Some(thread) = &thread {
-                    self.sessions.insert(thread.clone(), session);
+                    self.sessions.insert(thread.clone(), Listener { number: id, told });
                 }
-                if let (Err(_), Some(thread)) = (reply.send(answer), thread) {
-                    self.abandon(&thread);
+                if let (Err(_), Some(thread)) = (reply.send((answer, id)), thread) {
+                    self.abandon(&Registration { thread, number: id });
                 }
             }
-            Some(Waiter::Session { thread, tag }) => {
-                self.tell(&thread, Told::Answered { tag, answer });
+            Some(Asker::Session(Registration { thread, number }, tag)) => {
+                let is_there = |listener: &Listener| listener.number == number;
+                if self.sessions.get(&thread).is_some_and(is_there) {
+                    self.tell(&thread, Told::Answered { tag, answer });
+                }
             }
             None => {}
         }
@@ -369,7 +418,12 @@ impl Task {
 
     fn noted(&mut self, method: String, params: Value) {
         if let Some(thread) = wire::thread(&params).map(str::to_owned) {
-            return self.tell(&thread, Told::Said(FromCli::Note { method, params }));
+            let is_closed = method == wire::THREAD_CLOSED;
+            self.tell(&thread, Told::Said(FromCli::Note { method, params }));
+            if is_closed {
+                self.sessions.remove(&thread);
+            }
+            return;
         }
         if method != "account/rateLimits/updated" {
             let pid = self.owned.pid();
@@ -383,26 +437,24 @@ impl Task {
 
     /// Tells a session something. One that hangs is cut off: it sees that nothing is told any more.
     fn tell(&mut self, thread: &str, told: Told) {
-        let Some(session) = self.sessions.get(thread) else { return };
-        match session.try_send(told) {
-            Ok(()) => {}
-            Err(error) => {
-                if matches!(error, TrySendError::Full(_)) {
-                    tracing::warn!(thread, "a session takes nothing any more and is cut off");
-                }
-                self.abandon(thread);
+        let Some(listener) = self.sessions.get(thread) else { return };
+        if let Err(error) = listener.told.try_send(told) {
+            if matches!(error, TrySendError::Full(_)) {
+                tracing::warn!(thread, "a session takes nothing any more and is cut off");
             }
+            let number = listener.number;
+            self.abandon(&Registration { thread: thread.to_owned(), number });
         }
     }
 
     /// Ends the process and says why it ended.
     async fn finish(
         mut self,
-        by_itself: bool,
+        end: End,
         stdout: Option<Lines<ChildStdout>>,
         stderr: Option<Lines<ChildStderr>>,
     ) {
-        if !by_itself {
+        if end == End::Unheld {
             self.end_politely().await;
         }
         let exit = timeout(Duration::ZERO, self.owned.exited()).await.ok();
@@ -412,10 +464,11 @@ impl Task {
         let told = self.tail.redacted();
         let told = one_line(&told, SHOWN_CHARS_MAX);
         let told = if told.is_empty() { told } else { format!(": {told}") };
-        let why = match (by_itself, exit) {
-            (false, _) => "Codex was ended".to_owned(),
-            (true, Some(exit)) => format!("Codex ended by itself ({exit}){told}"),
-            (true, None) => format!("Codex closed its output and was ended{told}"),
+        let why = match (end, exit) {
+            (End::Unheld, _) => "Codex was ended".to_owned(),
+            (End::Deaf, _) => format!("Codex took nothing any more and was ended{told}"),
+            (End::ByItself, Some(exit)) => format!("Codex ended by itself ({exit}){told}"),
+            (End::ByItself, None) => format!("Codex closed its output and was ended{told}"),
         };
         // Whoever waits for something looks here for the reason.
         self.ending.send_replace(Some(why));
@@ -424,7 +477,7 @@ impl Task {
     /// An idle CLI ends once nothing more can be said to it, in order: with its tools.
     async fn end_politely(&mut self) {
         let now = Instant::now();
-        let last = self.end_by.unwrap_or(now + END_WAIT + TERM_WAIT);
+        let last = self.end_by.unwrap_or(now + BY_ITSELF_WAIT + TERM_WAIT);
         // What was said last still has to be read.
         while !self.unsent.is_empty() {
             match timeout_at(last, write(&mut self.stdin, &self.unsent)).await {
@@ -433,9 +486,9 @@ impl Task {
             }
         }
         self.hang_up();
-        if timeout_at(last.min(now + END_WAIT), self.owned.exited()).await.is_err() {
+        if timeout_at(last.min(now + BY_ITSELF_WAIT), self.owned.exited()).await.is_err() {
             self.owned.signal(Signal::Terminate);
-            drop(timeout_at(last.min(now + END_WAIT + TERM_WAIT), self.owned.exited()).await);
+            drop(timeout_at(last.min(now + BY_ITSELF_WAIT + TERM_WAIT), self.owned.exited()).await);
         }
     }
 
@@ -482,5 +535,47 @@ async fn write(stdin: &mut Option<ChildStdin>, bytes: &[u8]) -> Option<usize> {
     match stdin {
         Some(stdin) => stdin.write(bytes).await.ok().filter(|count| *count > 0),
         None => Some(bytes.len()),
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use cortex_lib::process::Program;
+
+    use super::*;
+
+    /// A session that is slow to go must not take the thread from the one that has resumed it.
+    #[tokio::test]
+    async fn a_late_farewell_is_not_for_the_next_session_of_a_thread() {
+        // All that it opens is the thread `t`, about which it says how many lines it has read when it is told something else.
+        let cli = r#"while read -r line; do n=$((n + 1))
+            case $line in
+            *open*) echo '{"id":'$n',"result":{"thread":{"id":"t"}}}';;
+            *) echo '{"method":"told","params":{"threadId":"t","line":'$n'}}';;
+            esac
+        done"#;
+        let program = Program::new(["sh", "-c", cli], "/", "codex-test");
+        let server = Server::begin(program.spawn().await.unwrap(), None);
+        let [old, mut new] =
+            [server.open("open", json!({})).await, server.open("open", json!({})).await]
+                .map(Result::unwrap);
+        let at = |opened: &Opened| Registration { thread: "t".to_owned(), number: opened.number };
+        server.leave(&at(&old)).await;
+        server.ask_for(&at(&old), 7, "open", json!({})).await.unwrap();
+        server.ask_for(&at(&new), 8, "open", json!({})).await.unwrap();
+        server.say("hello\n".to_owned()).await.unwrap();
+        // Neither the farewell nor the answer to the other is heard of.
+        let Some(Told::Answered { tag: 8, .. }) = new.told.recv().await else { panic!("{new:?}") };
+        let Some(Told::Said(FromCli::Note { params, .. })) = new.told.recv().await else {
+            panic!("{new:?}")
+        };
+        assert_eq!(params.get("line"), Some(&json!(5)));
+        // That of its own ends what runs, and lets go of the thread.
+        server.leave(&at(&new)).await;
+        assert!(new.told.recv().await.is_none());
+        server.end_by(Instant::now()).await;
+        let mut ended = server.ended();
+        drop(server);
+        ended.wait_for(Option::is_some).await.unwrap();
     }
 }

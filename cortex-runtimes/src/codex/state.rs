@@ -25,11 +25,23 @@ pub(super) enum Happened {
 /// What the answer to a request is for.
 pub(super) enum Waiter {
     Start,
-    Interrupt,
-    Steer(oneshot::Sender<Result<Steered>>),
+    /// Of the turn that the CLI calls so.
+    Interrupt(String),
+    /// The CLI may take so long.
+    Steer(oneshot::Sender<Result<Steered>>, Instant),
     Clean,
     /// What comes of it is seen otherwise.
     Nobody,
+}
+
+impl Waiter {
+    /// When it is waited for no longer, where nothing else says so.
+    pub(super) fn until(&self) -> Option<Instant> {
+        match self {
+            Self::Steer(_, until) => Some(*until),
+            Self::Start | Self::Interrupt(_) | Self::Clean | Self::Nobody => None,
+        }
+    }
 }
 
 /// A turn that the CLI has not taken yet.
@@ -56,6 +68,11 @@ pub(super) struct Closing {
 }
 
 impl Closing {
+    /// When all of it must be over.
+    pub(super) fn deadline(&self) -> Instant {
+        self.started + self.grace
+    }
+
     /// When the stage has had its time, in percent of the grace. The rest is for the process.
     pub(super) fn until(&self) -> Instant {
         self.started + self.grace * if self.leaves { 60 } else { 40 } / 100

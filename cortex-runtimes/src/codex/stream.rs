@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cortex_lib::port::OutputKind;
 
 /// A line that came in pieces, and which messages did.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Stream {
     /// Messages whose text came in pieces: their whole is not shown again.
     messages: BTreeSet<String>,

@@ -7,16 +7,17 @@
 //! Nothing is written to the settings of the person. The sandbox is given with each turn, because a thread that is
 //! *started* with a right to write makes the CLI trust the repository for ever.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use cortex_lib::domain::agent::Role;
 use cortex_lib::port::{McpAccess, SessionSpec};
 use serde_json::{Map, Value, json};
 
-use super::git;
 use super::launch::{MCP_SERVER, Purpose};
 use super::map::Confined;
-use super::{CodexConfig, Sandbox};
+use super::wire::list;
+use super::{CodexConfig, Sandbox, git};
 
 /// How long a call of a tool of Cortex may take: the longest waits 5 minutes, and answers in time.
 const MCP_TIMEOUT_SECS: u32 = 330;
@@ -26,12 +27,11 @@ const MCP_START_SECS: u32 = 20;
 /// credential of before.
 const UNLOAD_SECS: u32 = 0;
 
-/// Features that no session has: tools that nobody could be asked about, and work that outlives a turn.
-const OFF: [&str; 13] = [
+/// Features that no session has, besides those that its process has not: tools that nobody could be asked about, and work
+/// that outlives a turn.
+const OFF: [&str; 9] = [
     "multi_agent",
     "goals",
-    "apps",
-    "plugins",
     "image_generation",
     "computer_use",
     "browser_use",
@@ -39,8 +39,6 @@ const OFF: [&str; 13] = [
     "in_app_browser",
     "memories",
     "sleep_tool",
-    "tool_suggest",
-    "skill_mcp_dependency_install",
 ];
 
 /// What a session is for.
@@ -83,9 +81,14 @@ fn sandbox(spec: &SessionSpec, config: &CodexConfig) -> Option<Value> {
 }
 
 /// What a reader may see: the project and the repository that it is in, the machine's programs, and the CLI itself, which
-/// starts each command. Not the person's home with its keys: what is read goes to a model.
-fn reading(spec: &SessionSpec, executable: &Path) -> Value {
+/// starts each command. Not the person's home with its keys, although that may be a repository: what is read goes to a
+/// model.
+fn reading(spec: &SessionSpec, executable: &Path, home: Option<&Path>) -> Value {
     let project = git::repository(&spec.cwd).map(|it| it.trusted_by()).unwrap_or_default();
+    let real = |folder: &Path| fs_err::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let home = home.map(real);
+    let has_home = |root: &PathBuf| home.as_ref().is_some_and(|home| home.starts_with(real(root)));
+    let project = project.into_iter().filter(|root| !has_home(root));
     let program = fs_err::canonicalize(executable).unwrap_or_else(|_| executable.to_owned());
     let folder = program.parent().map(Path::to_owned).unwrap_or_default();
     let beside = ["codex-path", "codex-resources"].map(|name| folder.join("..").join(name));
@@ -99,17 +102,17 @@ fn reading(spec: &SessionSpec, executable: &Path) -> Value {
 /// The name of what a reader may see.
 const READING: &str = "cortex-reading";
 
-/// The method and the arguments that open the thread. `servers`: the MCP servers that are configured elsewhere;
-/// `executable`: the CLI itself.
+/// The method and the arguments that open the thread. `executable`: the CLI itself; `home`: that of the person.
 pub(super) fn open(
     spec: &SessionSpec,
-    servers: &[String],
+    servers: &Servers,
     executable: &Path,
+    home: Option<&Path>,
 ) -> (&'static str, Value) {
     let mut config = settings(spec, servers);
     let reads = confined(spec) == Some(Confined::ToReading);
     if reads {
-        config.insert("permissions".to_owned(), reading(spec, executable));
+        config.insert("permissions".to_owned(), reading(spec, executable, home));
     }
     let mut params = json!({
         "cwd": spec.cwd,
@@ -150,7 +153,7 @@ pub(super) fn open(
 }
 
 /// What is set for this thread alone, above all files. It is not remembered: a resumed thread is given all of it again.
-fn settings(spec: &SessionSpec, servers: &[String]) -> Map<String, Value> {
+fn settings(spec: &SessionSpec, servers: &Servers) -> Map<String, Value> {
     let mut settings = Map::new();
     let mut set = |name: String, value: Value| drop(settings.insert(name, value));
     for feature in OFF {
@@ -179,8 +182,8 @@ fn settings(spec: &SessionSpec, servers: &[String]) -> Map<String, Value> {
     let marker = spec.session_id.as_str();
     set("shell_environment_policy.set".to_owned(), json!({cortex_lib::process::MARKER: marker}));
     set("projects".to_owned(), trust(spec));
-    let off = servers.iter().map(|name| (name.clone(), json!({"enabled": false})));
-    let own = spec.mcp.as_ref().map(|mcp| (MCP_SERVER.to_owned(), endpoint(mcp)));
+    let off = servers.off.iter().map(|name| (name.clone(), json!({"enabled": false})));
+    let own = spec.mcp.as_ref().map(|mcp| (servers.own.clone(), endpoint(mcp)));
     set("mcp_servers".to_owned(), Value::Object(off.chain(own).collect()));
     settings
 }
@@ -199,6 +202,7 @@ fn trust(spec: &SessionSpec) -> Value {
 /// environment, which all sessions of a process share and tools inherit, nor in an argument or a file.
 fn endpoint(mcp: &McpAccess) -> Value {
     json!({
+        "enabled": true,
         "url": mcp.url,
         "http_headers": {"Authorization": format!("Bearer {}", mcp.token.expose())},
         // The endpoint decides who may call what.
@@ -242,9 +246,9 @@ pub(super) fn keeps_to(spec: &SessionSpec, opened: &Value) -> std::result::Resul
         ("/approvalPolicy", policy(spec)),
         ("/approvalsReviewer", "user"),
         ("/sandbox/type", "readOnly"),
-        ("/activePermissionProfile/id", READING),
     ];
-    for (path, wanted) in wanted.into_iter().take(if reads { 4 } else { 3 }) {
+    let reading = reads.then_some(("/activePermissionProfile/id", READING));
+    for (path, wanted) in wanted.into_iter().chain(reading) {
         let found = opened.pointer(path).cloned().unwrap_or_default();
         if found != wanted {
             let name = path.trim_start_matches('/');
@@ -254,59 +258,35 @@ pub(super) fn keeps_to(spec: &SessionSpec, opened: &Value) -> std::result::Resul
     Ok(())
 }
 
-/// The MCP servers that are configured, by `config/read`, besides those of a repository: those are not there when
-/// it is not trusted, and meant to run when it is.
-pub(super) fn servers(settings: &Value) -> Vec<String> {
-    let layers = settings.get("layers").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let is_project = |layer: &&Value| layer.pointer("/name/type") == Some(&json!("project"));
-    let others = layers.iter().filter(|layer| !is_project(layer));
-    let tables = others.filter_map(|layer| layer.pointer("/config/mcp_servers")?.as_object());
-    let mut names: Vec<_> = tables.flat_map(Map::keys).cloned().collect();
-    names.sort();
-    names.dedup();
-    names
+/// The MCP servers of a thread, besides those of a repository: those are not there when it is not trusted, and meant to run
+/// when it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Servers {
+    /// The name of that with the tools of Cortex. Nobody else has it: the CLI would make one server of the two.
+    pub(super) own: String,
+    /// Those of the person and of the machine, which do not run.
+    off: Vec<String>,
 }
 
-/// A rule by which the CLI would run a command without asking, and outside of the sandbox: the file it is in. People make
-/// such rules by "do not ask again" in the CLI itself.
-pub(super) fn rule_without_asking(folders: &[PathBuf]) -> Option<PathBuf> {
-    let files = folders.iter().filter_map(|folder| fs_err::read_dir(folder.join("rules")).ok());
-    let mut files: Vec<PathBuf> = files.flatten().flatten().map(|entry| entry.path()).collect();
-    files.sort();
-    files
-        .into_iter()
-        .find(|file| file.extension().is_some_and(|kind| kind == "rules") && may_allow(file))
-}
-
-/// Whether a file of rules may allow something. The rules are a small language; what is not plainly a no or a
-/// question counts as a yes.
-fn may_allow(file: &Path) -> bool {
-    let Ok(text) = fs_err::read_to_string(file) else { return true };
-    let code: String = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
-    let code: String = code.chars().filter(|c| !c.is_whitespace()).collect();
-    let count = |what: &str| code.matches(what).count();
-    let strict = count("decision=\"prompt\"") + count("decision=\"forbidden\"");
-    count("_rule(") != strict || (strict == 0 && !code.is_empty())
-}
-
-/// The folders whose rules count for a thread, by `config/read` and the CLI's home.
-pub(super) fn rule_folders(settings: &Value, home: Option<&str>, trusted: bool) -> Vec<PathBuf> {
-    let layers = settings.get("layers").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let mut folders: Vec<PathBuf> = home.map(PathBuf::from).into_iter().collect();
-    for layer in layers {
-        let text = |path: &str| layer.pointer(path).and_then(Value::as_str).map(Path::new);
-        match layer.pointer("/name/type").and_then(Value::as_str) {
-            // Those of a repository count only when it is trusted, and that is ours to say.
-            Some("project") if trusted => {
-                folders.extend(text("/name/dotCodexFolder").map(Path::to_owned));
-            }
-            Some("project") | None => {}
-            Some(_) => {
-                folders.extend(text("/name/file").and_then(Path::parent).map(Path::to_owned));
-            }
+/// The MCP servers of a thread, by `config/read`.
+pub(super) fn servers(settings: &Value) -> Servers {
+    let (mut taken, mut off) = (BTreeSet::new(), BTreeSet::new());
+    for layer in list(settings, "layers") {
+        let table = layer.pointer("/config/mcp_servers").and_then(Value::as_object);
+        let names = table.into_iter().flat_map(Map::keys).cloned();
+        taken.extend(names.clone());
+        if layer.pointer("/name/type") != Some(&json!("project")) {
+            off.extend(names);
         }
     }
-    folders
+    let mut own = MCP_SERVER.to_owned();
+    for number in 2.. {
+        if !taken.contains(&own) {
+            break;
+        }
+        own = format!("{MCP_SERVER}_{number}");
+    }
+    Servers { own, off: off.into_iter().collect() }
 }
 
 #[cfg(test)]
@@ -334,10 +314,16 @@ mod tests {
         }
     }
 
+    fn opened(spec: &SessionSpec, off: &[&str]) -> (&'static str, Value) {
+        let off = off.iter().map(|name| (*name).to_owned()).collect();
+        let servers = Servers { own: MCP_SERVER.to_owned(), off };
+        open(spec, &servers, Path::new("/bin/codex"), None)
+    }
+
     #[test]
     fn a_worker_is_asked_and_held_in_its_folder() {
         let mut spec = spec();
-        let (method, params) = open(&spec, &["mine".to_owned()], Path::new("/bin/codex"));
+        let (method, params) = opened(&spec, &["mine"]);
         assert_eq!(
             (method, &params["approvalPolicy"], &params["sandbox"]),
             ("thread/start", &json!("untrusted"), &json!("read-only"))
@@ -351,7 +337,7 @@ mod tests {
         assert_eq!(turn["sandboxPolicy"]["type"], json!("workspaceWrite"));
         assert_eq!(turn["sandboxPolicy"]["networkAccess"], json!(false));
         spec.trusted = true;
-        let (_, params) = open(&spec, &[], Path::new("/bin/codex"));
+        let (_, params) = opened(&spec, &[]);
         assert_eq!(params["config"].get("features.hooks"), None);
         assert_eq!(params["config"]["projects"]["/p"]["trust_level"], json!("trusted"));
     }
@@ -360,7 +346,7 @@ mod tests {
     fn a_confined_session_can_do_nothing_and_asks_for_nothing() {
         let mut spec = spec();
         spec.role = Role::Orchestrator;
-        let (_, params) = open(&spec, &[], Path::new("/bin/codex"));
+        let (_, params) = opened(&spec, &[]);
         assert_eq!(
             (&params["environments"], &params["approvalPolicy"]),
             (&json!([]), &json!("never"))
@@ -370,7 +356,7 @@ mod tests {
         assert_eq!(turn(&spec, &off, "t", "x")["sandboxPolicy"]["type"], json!("readOnly"));
         spec.role = Role::Worker;
         spec.read_only = true;
-        let (_, params) = open(&spec, &[], Path::new("/bin/codex"));
+        let (_, params) = opened(&spec, &[]);
         assert_eq!((params.get("environments"), &params["ephemeral"]), (None, &json!(true)));
         assert_eq!(
             (params.get("sandbox"), &params["permissions"]),
@@ -388,7 +374,7 @@ mod tests {
         spec.model = Some("m1".to_owned());
         spec.mcp =
             Some(McpAccess { url: "http://127.0.0.1:1/mcp".to_owned(), token: Secret::new("tok") });
-        let (method, params) = open(&spec, &[], Path::new("/bin/codex"));
+        let (method, params) = opened(&spec, &[]);
         assert_eq!(
             (method, &params["threadId"], &params["model"]),
             ("thread/resume", &json!("n1"), &json!("m1"))
@@ -406,33 +392,47 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_allows_is_found_and_one_that_asks_is_not() {
-        let dir = tempfile::tempdir().unwrap();
-        let rules = dir.path().join("rules");
-        fs_err::create_dir(&rules).unwrap();
-        let folders = [dir.path().to_owned(), PathBuf::from("/no/such/folder")];
-        let found = |text: &str| {
-            fs_err::write(rules.join("x.rules"), text).unwrap();
-            rule_without_asking(&folders).is_some()
+    fn a_server_of_our_name_is_not_taken_for_ours() {
+        let settings = |kind: &str, name: &str| {
+            let servers = json!({name: {}});
+            json!({"layers": [
+                {"name": {"type": "system"}, "config": {"mcp_servers": {"cortex_2": {}}}},
+                {"name": {"type": kind}, "config": {"mcp_servers": servers}},
+                {"name": {"type": "sessionFlags"}},
+            ]})
         };
-        assert!(found("prefix_rule(pattern=[\"touch\"], decision=\"allow\")"));
-        assert!(found("prefix_rule(pattern=[\"touch\"])"));
-        assert!(found("x = prefix_rule\nx(pattern=[\"touch\"])"));
-        assert!(!found("# prefix_rule(pattern=[\"touch\"])\n"));
-        assert!(!found("prefix_rule(\n  pattern=[\"rm\"],\n  decision = \"forbidden\",\n)\n"));
-        assert!(!found(""));
+        for (kind, name, own, off) in [
+            ("user", "mine", "cortex", vec!["cortex_2", "mine"]),
+            ("user", "cortex", "cortex_3", vec!["cortex", "cortex_2"]),
+            ("project", "cortex", "cortex_3", vec!["cortex_2"]),
+        ] {
+            let off = off.into_iter().map(str::to_owned).collect();
+            let want = Servers { own: own.to_owned(), off };
+            assert_eq!(servers(&settings(kind, name)), want);
+        }
     }
 
+    /// A repository of settings at home, and a worktree of one in a home that has no files checked out.
     #[test]
-    fn the_rules_of_a_repository_count_when_it_is_trusted() {
-        let settings = json!({"layers": [
-            {"name": {"type": "project", "dotCodexFolder": "/p/.codex"}, "config": {"mcp_servers": {"evil": {}}}},
-            {"name": {"type": "system", "file": "/etc/codex/config.toml"}, "config": {"mcp_servers": {"mine": {}}}},
-            {"name": {"type": "sessionFlags"}},
-        ]});
-        let folders = |trusted| rule_folders(&settings, Some("/h"), trusted);
-        assert_eq!(folders(false), [Path::new("/h"), Path::new("/etc/codex")]);
-        assert_eq!(folders(true).len(), 3);
-        assert_eq!(servers(&settings), ["mine"]);
+    fn a_reader_does_not_see_the_home_around_its_project() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = fs_err::canonicalize(dir.path()).unwrap();
+        let project = home.join("project");
+        for folder in [home.join(".git"), project.clone()] {
+            fs_err::create_dir_all(folder).unwrap();
+        }
+        let seen = |home: Option<&Path>| {
+            let spec = SessionSpec { cwd: project.clone(), ..spec() };
+            let seen = reading(&spec, Path::new("/bin/codex"), home);
+            let seen = seen.pointer("/cortex-reading/filesystem").unwrap();
+            [&home_of(&project), &project].map(|it| seen.get(it.to_str().unwrap()).is_some())
+        };
+        assert_eq!(seen(Some(&home)), [false, true]);
+        assert_eq!(seen(Some(&home.join("user"))), [false, true]);
+        assert_eq!(seen(Some(Path::new("/elsewhere"))), [true, true]);
+    }
+
+    fn home_of(project: &Path) -> PathBuf {
+        project.parent().unwrap().to_owned()
     }
 }

@@ -5,8 +5,8 @@
 //! [`Value`], and a field of another shape than expected counts as absent. Its own requests count their ids from 0,
 //! as ours do, so a line is told by its members and never by its id.
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 /// One line of standard output.
@@ -47,8 +47,10 @@ pub(super) type Answer = Result<Value, Refusal>;
 #[serde(default)]
 pub(super) struct Refusal {
     /// Its sort, which says little: nearly all have the same.
+    #[serde(deserialize_with = "field")]
     pub(super) code: i64,
     /// What is wrong.
+    #[serde(deserialize_with = "field")]
     pub(super) message: String,
 }
 
@@ -85,10 +87,33 @@ pub(super) fn shape<T: DeserializeOwned + Default>(value: Value) -> T {
     serde_json::from_value(value).unwrap_or_default()
 }
 
+/// A field of a known shape: one that does not fit is absent, and those beside it count.
+fn field<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(
+    value: D,
+) -> Result<T, D::Error> {
+    Value::deserialize(value).map(shape)
+}
+
+/// As [`field`], for each of a list.
+fn fields<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(
+    value: D,
+) -> Result<Vec<T>, D::Error> {
+    let values: Vec<Value> = field(value)?;
+    Ok(values.into_iter().map(shape).collect())
+}
+
 /// The text at a path such as `/turn/id`.
 pub(super) fn text(value: &Value, path: &str) -> Option<String> {
     value.pointer(path).and_then(Value::as_str).map(str::to_owned)
 }
+
+/// The values of a list; none when there is no list of this name.
+pub(super) fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The CLI has let go of a thread.
+pub(super) const THREAD_CLOSED: &str = "thread/closed";
 
 /// The thread that something is about.
 pub(super) fn thread(params: &Value) -> Option<&str> {
@@ -128,9 +153,13 @@ fn line(value: &Value) -> String {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Turn {
+    #[serde(deserialize_with = "field")]
     pub(super) id: String,
+    #[serde(deserialize_with = "field")]
     pub(super) status: String,
+    #[serde(deserialize_with = "field")]
     pub(super) error: Option<TurnError>,
+    #[serde(deserialize_with = "fields")]
     pub(super) items: Vec<Item>,
 }
 
@@ -138,8 +167,11 @@ pub(super) struct Turn {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct TurnError {
+    #[serde(deserialize_with = "field")]
     pub(super) message: String,
+    #[serde(deserialize_with = "field")]
     pub(super) codex_error_info: Value,
+    #[serde(deserialize_with = "field")]
     pub(super) additional_details: Option<String>,
 }
 
@@ -147,10 +179,12 @@ pub(super) struct TurnError {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Item {
+    #[serde(deserialize_with = "field")]
     pub(super) id: String,
-    #[serde(rename = "type")]
+    #[serde(rename = "type", deserialize_with = "field")]
     pub(super) kind: String,
     /// Of an `agentMessage`.
+    #[serde(deserialize_with = "field")]
     pub(super) text: String,
     /// Everything else.
     #[serde(flatten)]
@@ -162,11 +196,11 @@ pub(super) struct Item {
 #[serde(default)]
 pub(super) struct Tokens {
     /// With those from the cache.
-    #[serde(rename = "inputTokens")]
+    #[serde(rename = "inputTokens", deserialize_with = "field")]
     pub(super) input: u64,
-    #[serde(rename = "cachedInputTokens")]
+    #[serde(rename = "cachedInputTokens", deserialize_with = "field")]
     pub(super) cached: u64,
-    #[serde(rename = "outputTokens")]
+    #[serde(rename = "outputTokens", deserialize_with = "field")]
     pub(super) output: u64,
 }
 
@@ -174,7 +208,9 @@ pub(super) struct Tokens {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct TokenUsage {
+    #[serde(deserialize_with = "field")]
     pub(super) total: Tokens,
+    #[serde(deserialize_with = "field")]
     pub(super) last: Tokens,
 }
 
@@ -182,7 +218,9 @@ pub(super) struct TokenUsage {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(default)]
 pub(super) struct RateLimits {
+    #[serde(deserialize_with = "field")]
     pub(super) primary: Option<Window>,
+    #[serde(deserialize_with = "field")]
     pub(super) secondary: Option<Window>,
 }
 
@@ -190,7 +228,9 @@ pub(super) struct RateLimits {
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Window {
+    #[serde(deserialize_with = "field")]
     pub(super) used_percent: f64,
+    #[serde(deserialize_with = "field")]
     pub(super) resets_at: Option<i64>,
 }
 
@@ -219,8 +259,17 @@ mod tests {
 
     #[test]
     fn a_field_of_another_shape_counts_as_absent() {
-        let turn: Turn = shape(json!({"id": 7, "items": "none"}));
-        assert_eq!(turn.id, "");
+        let turn: Turn = shape(json!({"id": 7, "status": "completed", "items": "none"}));
+        assert_eq!(
+            (turn.id.as_str(), turn.status.as_str(), turn.items.len()),
+            ("", "completed", 0)
+        );
+        let items = json!([7, {"type": "x", "text": null}, {"type": "agentMessage", "text": "hi"}]);
+        let turn: Turn = shape(json!({"id": "n", "items": items, "error": {"message": 1}}));
+        let said: Vec<_> = turn.items.iter().map(|item| item.text.as_str()).collect();
+        assert_eq!((turn.id.as_str(), said), ("n", vec!["", "", "hi"]));
+        let limits: RateLimits = shape(json!({"primary": {"usedPercent": "x", "resetsAt": 7}}));
+        assert_eq!(limits.primary, Some(Window { used_percent: 0.0, resets_at: Some(7) }));
         assert_eq!(shape::<TokenUsage>(json!({"total": {"inputTokens": 3}})).total.input, 3);
     }
 }

@@ -22,6 +22,8 @@ pub(crate) fn all() -> Vec<Case> {
         what_a_repository_brings_does_not_run,
         what_the_person_set_up_elsewhere_does_not_run,
         a_tool_of_another_server_is_asked_for,
+        a_reader_in_a_worktree_does_not_see_the_home_around_its_repository,
+        a_server_that_somebody_else_calls_cortex_is_not_ours,
     ]
     .into()
 }
@@ -215,6 +217,13 @@ async fn a_worker_uses_the_tools_of_cortex_unasked_and_past_a_proxy() {
     assert_eq!(live.ended(&turn).await.outcome, succeeded("none"));
     let result = place.told();
     assert!(result.contains("PATH=") && !result.contains("secret_1"), "{result}");
+    // The tool is in a space of its own, where it does not see the CLI.
+    let cli = std::path::PathBuf::from(format!("/proc/{}", live.facts.pid.unwrap()));
+    for file in ["environ", "cmdline"] {
+        let seen = fs_err::read(cli.join(file)).unwrap();
+        let seen = String::from_utf8_lossy(&seen);
+        assert!(!seen.is_empty() && !seen.contains("secret_1"), "{seen}");
+    }
     assert_eq!(files_with(&place.home.home(), b"cortex_session_secret_1"), Vec::<String>::new());
     let requests = place.server.requests();
     assert!(!requests.iter().any(|request| request.body.to_string().contains("secret_1")));
@@ -410,4 +419,90 @@ async fn a_tool_of_another_server_is_asked_for() {
         assert_eq!(endpoint.seen("tools/call").len(), calls);
     }
     live.close().await;
+}
+
+/// The home holds a bare repository, and is a repository itself: of the person's settings.
+async fn a_reader_in_a_worktree_does_not_see_the_home_around_its_repository() {
+    let look =
+        json!({"cmd": "git log | cat; cat note.txt; cat ../private ../../private; echo done"});
+    let place = Place::new(
+        Script::new()
+            .on(When::last_user("look"), Answer::tool("exec_command", look))
+            .otherwise(Answer::text("none")),
+    )
+    .await;
+    let home = place.home.home();
+    fs_err::write(home.join("private"), "my keys\n").unwrap();
+    let git = "git -c user.name=a -c user.email=a@b";
+    sh(&format!(
+        "cd {} && git init -q made && cd made && echo heron > note.txt && {git} add . && {git} commit -qm egret && cd .. && git clone -q --bare made bare.git && git -C bare.git worktree add -q ../tree && git init -q . && mkdir -p plain/deep && echo heron > plain/deep/note.txt",
+        home.display()
+    ))
+    .await;
+    for (folder, knows) in [("tree", true), ("plain/deep", false)] {
+        let mut live = place
+            .open_with(|spec| {
+                spec.read_only = true;
+                spec.cwd = home.join(folder);
+            })
+            .await
+            .unwrap();
+        let (end, _) = live.turn("look").await;
+        assert_eq!(end.outcome, succeeded("none"));
+        let told = place.told();
+        assert!(told.contains("heron") && told.contains("done"), "{told}");
+        assert!(!told.contains("my keys"), "{told}");
+        assert_eq!(told.contains("egret"), knows, "{told}");
+        live.close().await;
+    }
+}
+
+/// People connect Codex to Cortex themselves, and may call that so, too.
+async fn a_server_that_somebody_else_calls_cortex_is_not_ours() {
+    let call = |server: &str| Answer::tool(format!("mcp__{server}__list_tasks"), json!({}));
+    let place = Place::new(
+        Script::new()
+            .on(When::last_user("other"), call("cortex"))
+            .on(When::last_user("own"), call("cortex_2"))
+            .otherwise(Answer::text("none")),
+    )
+    .await;
+    let own = place.home.codex_home().join("config.toml");
+    let text = fs_err::read_to_string(&own).unwrap();
+    let endpoint = Endpoint::start("cortex_session_1").await;
+    let session = |place: &Place| {
+        let (place, mcp) = (place.clone(), access(&endpoint, "cortex_session_1"));
+        async move { place.open_with(|spec| spec.mcp = Some(mcp)).await.unwrap() }
+    };
+    for server in ["command = \"false\"", "url = \"http://127.0.0.1:9/\"\nenabled = false"] {
+        fs_err::write(&own, format!("{text}\n[mcp_servers.cortex]\n{server}\n")).unwrap();
+        let place = place.with(|_| {});
+        let mut live = session(&place).await;
+        let (end, _) = live.turn("own").await;
+        assert_eq!(end.outcome, succeeded("none"));
+        assert!(place.told().contains("no tasks yet"), "{}", place.told());
+        live.close().await;
+    }
+    fs_err::write(&own, text).unwrap();
+    // One that a trusted repository brings may be used, and is asked about.
+    let project = place.home.project();
+    sh(&format!("git init -q {}", project.display())).await;
+    fs_err::create_dir(project.join(".codex")).unwrap();
+    let brought = Endpoint::start("brought_token").await;
+    let config = format!(
+        "[mcp_servers.cortex]\nurl = \"{}\"\nhttp_headers = {{ Authorization = \"Bearer brought_token\" }}\n",
+        brought.url
+    );
+    fs_err::write(project.join(".codex/config.toml"), config).unwrap();
+    for mcp in [None, Some(access(&endpoint, "cortex_session_1"))] {
+        let opening = place.open_with(|spec| (spec.trusted, spec.mcp) = (true, mcp));
+        let mut live = opening.await.unwrap();
+        let turn = live.send("other").await;
+        let request = live.request().await;
+        assert_eq!(request.of_cortex, None);
+        live.session.answer(&request.request_id, ToolAnswer::Allow).await.unwrap();
+        assert_eq!(live.ended(&turn).await.outcome, succeeded("none"));
+        live.close().await;
+    }
+    assert_eq!((brought.seen("tools/call").len(), endpoint.seen("tools/call").len()), (2, 2));
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cortex_lib::error::Result;
 use cortex_lib::ids::SessionId;
+use cortex_lib::limits::SESSION_QUEUE_MAX;
 use cortex_lib::port::{HealthReport, Runtime as _, SessionSpec};
 use cortex_lib::process::Program;
 use cortex_runtimes::conformance::processes_with;
@@ -134,9 +135,27 @@ impl Place {
         until(|| self.processes().is_empty().then_some(())).await;
     }
 
-    /// Waits until a process of this place lives.
-    pub(crate) async fn until_alive(&self) {
-        until(|| (!self.processes().is_empty()).then_some(())).await;
+    /// Waits until a process of this place runs something with this in its command line.
+    pub(crate) async fn until_running(&self, wanted: &str) {
+        until(|| self.processes().iter().any(|command| command.contains(wanted)).then_some(()))
+            .await;
+    }
+
+    /// The same with the CLI behind a shell that looks at what it is told: `cases` are patterns for lines of its input, and what
+    /// is done instead of passing one on.
+    pub(crate) fn behind(&self, cases: &str) -> Self {
+        let real = cli::codex().unwrap();
+        let real = real.display();
+        self.with_executable(self.program(&format!(
+            "#!/bin/sh\n[ \"$1\" = debug ] && exec {real} \"$@\"\nonce() {{ [ ! -e \"$0.$1\" ] && : > \"$0.$1\"; }}\n(while IFS= read -r line; do case $line in\n{cases}\nesac; printf '%s\\n' \"$line\"; done) | exec {real} \"$@\""
+        )))
+    }
+}
+
+impl Live {
+    /// Waits until no further event fits, and takes none.
+    pub(crate) async fn full(&self) {
+        until(|| (self.events.len() == SESSION_QUEUE_MAX).then_some(())).await;
     }
 }
 

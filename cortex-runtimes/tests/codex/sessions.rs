@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cortex_lib::domain::agent::Role;
 use cortex_lib::error::Code;
 use cortex_lib::port::{Health, McpAccess, ToolAnswer, TurnOutcome};
 use cortex_lib::secret::Secret;
@@ -9,6 +10,7 @@ use cortex_runtimes::Sandbox;
 use cortex_scripted::suite::Case;
 use cortex_scripted::{Answer, Script, When, cases, cli};
 use serde_json::json;
+use tokio::net::TcpListener;
 
 use crate::endpoint::Endpoint;
 use crate::place::{Place, alive, kill, sh, succeeded};
@@ -19,7 +21,13 @@ pub(crate) fn all() -> Vec<Case> {
         a_start_that_cannot_succeed_says_why,
         rules_that_would_run_commands_unasked_refuse_the_start,
         a_machine_without_a_sandbox_is_said_so,
+        a_start_that_fails_leaves_nothing,
+        an_account_that_is_not_told_is_no_health,
+        models_are_asked_for_in_a_folder_of_its_own_and_whatever_it_complains,
         a_start_that_is_dropped_leaves_nothing,
+        a_session_ends_while_the_process_of_another_starts,
+        a_session_that_is_dropped_ends_its_turn_in_a_process_that_lives,
+        a_process_that_reads_nothing_is_ended,
         the_process_ends_with_its_last_session,
         a_close_during_a_turn_interrupts_it_and_ends_the_process,
         a_close_does_not_wait_for_somebody_to_take_the_events,
@@ -78,11 +86,23 @@ async fn a_start_that_cannot_succeed_says_why() {
 
     // The provider of the account, without an account.
     let config = place.home.codex_home().join("config.toml");
+    let configured = fs_err::read_to_string(&config).unwrap();
     fs_err::write(&config, "model = \"gpt-5.5\"\ncheck_for_update_on_startup = false\n").unwrap();
     let error = place.try_open().await.unwrap_err();
     assert_eq!(error.code(), Code::RuntimeNotLoggedIn, "{error}");
     let report = place.check().await;
     assert_eq!((report.health, report.logged_in), (Health::Unhealthy, Some(false)));
+    // It is a start that fails, not a session that is not known.
+    let unknown =
+        configured.replace("model_provider = \"scripted\"", "model_provider = \"nobody\"");
+    fs_err::write(&config, unknown).unwrap();
+    let account = json!({"OPENAI_API_KEY": "sk-scripted"}).to_string();
+    fs_err::write(place.home.codex_home().join("auth.json"), account).unwrap();
+    for resume in [None, Some("01a22dd6-f392-7283-9d47-efb50d83ca92".to_owned())] {
+        let error = place.open_with(|spec| spec.resume = resume).await.unwrap_err();
+        assert!(error.message().contains("nobody"), "{error}");
+        assert_eq!(error.detail("resume_unknown"), None, "{error}");
+    }
     fs_err::write(&config, "model = [\n").unwrap();
     let error = place.try_open().await.unwrap_err();
     assert_ne!(error.code(), Code::RuntimeSessionEnded, "{error}");
@@ -133,7 +153,7 @@ async fn rules_that_would_run_commands_unasked_refuse_the_start() {
     place.open().await.close().await;
 }
 
-/// A machine whose kernel lets nobody make a sandbox: the program of the CLI for that is not there.
+/// A machine whose kernel lets nobody make a sandbox: there can be no further namespace.
 async fn a_machine_without_a_sandbox_is_said_so() {
     let place = Place::new(Script::new().otherwise(Answer::text("ok"))).await;
     let real = cli::codex().unwrap();
@@ -162,12 +182,142 @@ async fn a_machine_without_a_sandbox_is_said_so() {
 
 async fn a_start_that_is_dropped_leaves_nothing() {
     let place = Place::new(Script::new()).await;
+    for part in ["debug models", "app-server"] {
+        tokio::select! {
+            biased;
+            () = place.until_running(part) => {}
+            _ = place.open() => panic!("it starts faster than its process is seen"),
+        }
+        place.until_no_process().await;
+    }
+    // An endpoint that never answers holds up its thread.
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let mcp = McpAccess { url, token: Secret::new("token") };
+    let reached = tokio::select! {
+        biased;
+        reached = listener.accept() => reached.unwrap(),
+        opened = place.open_with(|spec| spec.mcp = Some(mcp)) => panic!("{opened:?}"),
+    };
+    place.until_no_process().await;
+    drop(reached);
+}
+
+async fn a_start_that_fails_leaves_nothing() {
+    let place = Place::new(Script::new()).await;
+    for method in ["initialize", "command/exec", "account/read", "config/read", "thread/start"] {
+        let place = place.behind(&format!(
+            "*{method}*) line=\"${{line%%{method}*}}nobody${{line#*{method}}}\";;"
+        ));
+        let error = place.try_open().await.map(|_| method).unwrap_err();
+        assert_eq!(place.processes(), Vec::<String>::new(), "{error}");
+    }
+}
+
+/// Rejected, it says nothing about a login, and no session would open.
+async fn an_account_that_is_not_told_is_no_health() {
+    let place = Place::new(Script::new()).await;
+    let place = place
+        .behind("*account/read*) line=\"${line%%account/read*}nobody${line#*account/read}\";;");
+    let report = place.check().await;
+    assert_eq!((report.health, report.logged_in), (Health::Unhealthy, None), "{report:?}");
+    assert!(report.message.unwrap().contains("account/read"));
+}
+
+/// What it complains about is more than a pipe holds.
+async fn models_are_asked_for_in_a_folder_of_its_own_and_whatever_it_complains() {
+    let place = Place::new(Script::new()).await;
+    let real = cli::codex().unwrap();
+    let chatty = format!(
+        "#!/bin/sh\nif [ \"$1\" = debug ]; then pwd > \"$0.folder\"; head -c 1000000 /dev/zero | tr '\\0' '\\n' >&2; fi\nexec {} \"$@\"\n",
+        real.display()
+    );
+    let program = place.program(&chatty);
+    place.with_executable(program.clone()).open().await.close().await;
+    let folder = fs_err::read_to_string(format!("{}.folder", program.display())).unwrap();
+    assert!(folder.contains("/cortex-codex-"), "{folder}");
+    // Where it does not tell them, it is said why.
+    let silent = place.program("#!/bin/sh\necho boom >&2\n");
+    let error = place.with_executable(silent).try_open().await.unwrap_err();
+    assert!(error.message().contains("boom"), "{error}");
+}
+
+async fn a_session_ends_while_the_process_of_another_starts() {
+    let place = Place::new(Script::new()).await;
+    let real = cli::codex().unwrap();
+    let program = place.program(&format!(
+        "#!/bin/sh\n[ -e \"$0.hangs\" ] && [ \"$1\" != debug ] && exec sleep 86413\nexec {} \"$@\"\n",
+        real.display()
+    ));
+    let place = place.with_executable(program.clone());
+    let mut one = place.open().await;
+    kill(one.facts.pid.unwrap());
+    one.last_words().await;
+    let two = place.open().await;
+    fs_err::write(format!("{}.hangs", program.display()), "").unwrap();
+    let confined = place.open_with(|spec| spec.role = Role::Orchestrator);
+    let ends = async {
+        place.until_running("sleep 86413").await;
+        two.close().await;
+        // A process that starts in the stead of another does not hold up those who had that, either.
+        one.close().await;
+    };
     tokio::select! {
         biased;
-        () = place.until_alive() => {}
-        _ = place.open() => panic!("it starts faster than its process is seen"),
+        opened = confined => panic!("{opened:?}"),
+        () = ends => {}
     }
     place.until_no_process().await;
+}
+
+/// The model would work on, and nobody would see what it spends.
+async fn a_session_that_is_dropped_ends_its_turn_in_a_process_that_lives() {
+    let place = Place::new(
+        Script::new()
+            .on(When::last_user("talk"), Answer::text("x").silent_until("never"))
+            .otherwise(Answer::text("fine")),
+    )
+    .await;
+    let beside = place.other().open().await;
+    let mut live = place.open().await;
+    live.turn("hello").await;
+    let native = live.facts.native_session_id.clone().unwrap();
+    for closes in [false, true] {
+        let turn = live.next_turn("talk", true);
+        live.session.send(turn).await.unwrap();
+        if closes {
+            // Before the CLI works on the turn: there is nothing yet that could be interrupted.
+            live.session.close(Duration::ZERO).await;
+        } else {
+            place.server.wait_for(|all| all.get(1).cloned()).await.unwrap();
+        }
+        drop(live);
+        live = place.resume(&native).await.unwrap();
+        assert_eq!(live.facts.pid, beside.facts.pid);
+        let (end, _) = live.turn("hello").await;
+        assert_eq!(end.outcome, succeeded("fine"));
+    }
+    live.close().await;
+    beside.close().await;
+}
+
+async fn a_process_that_reads_nothing_is_ended() {
+    let place = Place::new(Script::new()).await;
+    let place = place.behind("*thread/start*) printf '%s\\n' \"$line\"; exec sleep 86414;;");
+    let mut live = place.open().await;
+    let turn = live.next_turn(&"x".repeat(65 * 1024 * 1024), true);
+    let (again, other) = (live.next_turn("again", true), place.other());
+    let (sent, opened) = tokio::join!(live.session.send(turn), async {
+        // Refused once the first is on its way.
+        let refused = live.session.send(again).await.unwrap_err();
+        assert_eq!(refused.code(), Code::RuntimeTurnInProgress);
+        other.try_open().await
+    });
+    assert_eq!(sent.unwrap_err().code(), Code::RuntimeSessionEnded);
+    let error = opened.map(drop).unwrap_err();
+    assert!(error.message().contains("took nothing any more"), "{error}");
+    assert!(live.last_words().await.contains("took nothing any more"));
+    assert_eq!(place.processes(), Vec::<String>::new());
 }
 
 async fn the_process_ends_with_its_last_session() {
@@ -217,7 +367,7 @@ async fn a_close_does_not_wait_for_somebody_to_take_the_events() {
     let mut live = place.open().await;
     let turn = live.next_turn("talk", true);
     live.session.send(turn).await.unwrap();
-    place.server.wait_for(|all| all.first().cloned()).await.unwrap();
+    live.full().await;
     live.session.close(Duration::from_secs(10)).await;
     assert_eq!(place.processes(), Vec::<String>::new());
 }

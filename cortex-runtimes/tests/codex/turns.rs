@@ -1,6 +1,7 @@
 //! What turns are to the core: output, results, failures, interrupts, more while they run.
 
 use cortex_lib::domain::attempt::Cause;
+use cortex_lib::error::Code;
 use cortex_lib::ids::TurnId;
 use cortex_lib::port::{OutputKind, Steered, ToolAnswer, TurnOutcome};
 use cortex_scripted::suite::Case;
@@ -16,7 +17,10 @@ pub(crate) fn all() -> Vec<Case> {
         what_is_not_utf8_stays_readable,
         an_interrupt_ends_the_turn_whatever_it_does,
         an_interrupt_right_behind_the_send_is_not_lost,
+        an_interrupt_without_an_answer_does_not_stop_the_next,
         more_is_heard_while_the_turn_runs_and_not_after,
+        more_for_a_turn_that_is_refused_is_not_for_the_next,
+        more_that_is_never_answered_is_an_error,
         a_failed_turn_has_the_cause_of_its_failure,
         a_used_up_quota_tells_when_it_comes_back,
         nobody_at_the_other_end_is_transient,
@@ -94,6 +98,8 @@ async fn what_is_not_utf8_stays_readable() {
     let request = live.request().await;
     live.session.answer(&request.request_id, ToolAnswer::Allow).await.unwrap();
     assert_eq!(live.ended(&turn).await.outcome, succeeded("seen"));
+    let told = place.told();
+    assert!(told.contains("be\u{fffd}fore\nafter"), "{told}");
     live.close().await;
 }
 
@@ -154,6 +160,56 @@ async fn an_interrupt_right_behind_the_send_is_not_lost() {
         asked.unwrap();
         assert_eq!(live.ended(&turn.id).await.outcome, TurnOutcome::Interrupted);
     }
+    live.close().await;
+}
+
+async fn an_interrupt_without_an_answer_does_not_stop_the_next() {
+    let place = Place::new(
+        Script::new()
+            .on(When::last_user("one"), Answer::text("fine").silent_until("one"))
+            .otherwise(Answer::text("x").silent_until("never")),
+    )
+    .await
+    .behind("*turn/interrupt*) if once lost; then continue; fi;;");
+    let mut live = place.open().await;
+    let turn = live.send("one").await;
+    place.server.wait_for(|all| all.first().cloned()).await.unwrap();
+    live.session.interrupt(&turn).await.unwrap();
+    place.server.open("one");
+    assert_eq!(live.ended(&turn).await.outcome, succeeded("fine"));
+    let turn = live.send("two").await;
+    live.session.interrupt(&turn).await.unwrap();
+    assert_eq!(live.ended(&turn).await.outcome, TurnOutcome::Interrupted);
+    live.close().await;
+}
+
+async fn more_for_a_turn_that_is_refused_is_not_for_the_next() {
+    let place = Place::new(Script::new().otherwise(Answer::text("fine"))).await.behind(
+        "*turn/start*) if once refused; then line=\"${line%%turn/start*}nobody${line#*turn/start}\"; fi;;",
+    );
+    let mut live = place.open().await;
+    let turn = live.next_turn("hello", true);
+    let (sent, steered) = tokio::join!(
+        live.session.send(turn.clone()),
+        live.session.steer(&turn.id, "and herons".to_owned())
+    );
+    assert_eq!(sent.unwrap_err().code(), Code::RuntimeProtocol);
+    assert_eq!(steered.unwrap(), Steered::TurnOver);
+    let (end, _) = live.turn("hello").await;
+    assert_eq!(end.outcome, succeeded("fine"));
+    live.close().await;
+}
+
+async fn more_that_is_never_answered_is_an_error() {
+    let place = Place::new(Script::new().otherwise(Answer::text("fine").silent_until("rest")))
+        .await
+        .behind("*turn/steer*) continue;;");
+    let mut live = place.open().await;
+    let turn = live.send("hello").await;
+    let error = live.session.steer(&turn, "and herons".to_owned()).await.unwrap_err();
+    assert_eq!(error.code(), Code::RuntimeProtocol, "{error}");
+    place.server.open("rest");
+    assert_eq!(live.ended(&turn).await.outcome, succeeded("fine"));
     live.close().await;
 }
 

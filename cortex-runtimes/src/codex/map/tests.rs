@@ -4,7 +4,6 @@
 use std::fmt::Write as _;
 
 use cortex_lib::ids::AttemptId;
-use cortex_lib::port::TurnOutcome;
 use serde_json::json;
 
 use super::*;
@@ -28,7 +27,7 @@ fn shown(steps: Vec<Step>, into: &mut String) {
 
 /// Plays a recording. What the host said in it is what the driver would have said.
 fn played(recording: &str) -> String {
-    let mut conversation = Conversation::new("t".to_owned(), None);
+    let mut conversation = Conversation::new("t".to_owned(), None, None);
     let (mut story, mut turns) = (String::new(), Vec::new());
     for entry in recording.lines() {
         let entry: Value = serde_json::from_str(entry).unwrap();
@@ -104,7 +103,7 @@ fn note(conversation: &mut Conversation, method: &str, params: Value) -> Vec<Ste
 }
 
 fn begun(confined: Option<Confined>) -> Conversation {
-    let mut conversation = Conversation::new("t".to_owned(), confined);
+    let mut conversation = Conversation::new("t".to_owned(), confined, Some("cortex".to_owned()));
     conversation.sent(&turn(1));
     conversation.accepted("n1".to_owned());
     let steps =
@@ -125,7 +124,7 @@ fn ended(conversation: &mut Conversation, status: &str) -> TurnEnd {
 
 #[test]
 fn a_turn_that_nobody_asked_for_is_ended_and_not_taken_for_ours() {
-    let mut conversation = Conversation::new("t".to_owned(), None);
+    let mut conversation = Conversation::new("t".to_owned(), None, None);
     let stray = json!({"threadId": "t", "turn": {"id": "stray"}});
     let steps = note(&mut conversation, "turn/started", stray.clone());
     assert_eq!(steps, [Step::Interrupt("stray".to_owned())]);
@@ -136,7 +135,7 @@ fn a_turn_that_nobody_asked_for_is_ended_and_not_taken_for_ours() {
 
 #[test]
 fn a_turn_that_begins_before_our_request_is_answered_is_ours() {
-    let mut conversation = Conversation::new("t".to_owned(), None);
+    let mut conversation = Conversation::new("t".to_owned(), None, None);
     conversation.sent(&turn(1));
     assert_eq!(conversation.working(), None);
     let started = json!({"threadId": "t", "turn": {"id": "n1"}});
@@ -147,24 +146,58 @@ fn a_turn_that_begins_before_our_request_is_answered_is_ours() {
 
 #[test]
 fn a_confined_agent_that_uses_a_tool_is_stopped() {
-    let item = |kind: &str| json!({"threadId": "t", "turnId": "n1", "item": {"type": kind, "id": "i", "server": "other"}});
+    let item = |kind: &str| {
+        let (kind, server) = kind.split_once(' ').unwrap_or((kind, "other"));
+        json!({"threadId": "t", "turnId": "n1", "item": {"type": kind, "id": "i", "server": server}})
+    };
     for (confined, kind, stops) in [
         (Confined::ToCortex, "commandExecution", true),
         (Confined::ToCortex, "fileChange", true),
         (Confined::ToCortex, "mcpToolCall", true),
+        (Confined::ToCortex, "mcpToolCall cortex", false),
         (Confined::ToCortex, "subAgentActivity", true),
         (Confined::ToCortex, "agentMessage", false),
         (Confined::ToReading, "commandExecution", false),
         (Confined::ToReading, "fileChange", true),
         (Confined::ToReading, "aNewerKind", true),
     ] {
-        let mut conversation = begun(Some(confined));
-        let steps = note(&mut conversation, "item/started", item(kind));
-        let stop = steps.contains(&Step::Interrupt("n1".to_owned()));
-        assert_eq!(stop, stops, "{confined:?} {kind}: {steps:?}");
-        let outcome = ended(&mut conversation, "interrupted").outcome;
-        assert!(matches!(outcome, TurnOutcome::Failed(_)), "{outcome:?}");
+        // Also when the CLI had ended the turn before it heard of the interrupt.
+        for status in ["interrupted", "completed", "failed"] {
+            let mut conversation = begun(Some(confined));
+            let steps = note(&mut conversation, "item/started", item(kind));
+            let stop = steps.contains(&Step::Interrupt("n1".to_owned()));
+            assert_eq!(stop, stops, "{confined:?} {kind}: {steps:?}");
+            let outcome = ended(&mut conversation, status).outcome;
+            let TurnOutcome::Failed(failure) = &outcome else { panic!("{outcome:?}") };
+            assert_eq!(failure.cause == Cause::Refused, stops, "{confined:?} {kind} {status}");
+        }
     }
+}
+
+#[test]
+fn a_turn_ends_whatever_else_its_end_brings() {
+    let mut conversation = begun(None);
+    let nameless = json!({"threadId": "t", "turn": {"id": 7, "status": "inProgress"}});
+    assert_eq!(note(&mut conversation, "turn/started", nameless), []);
+    let items = json!([{"type": "x", "text": null}, {"type": "agentMessage", "text": "done"}]);
+    let turn =
+        json!({"threadId": "t", "turn": {"id": "n1", "status": "completed", "items": items}});
+    let steps = note(&mut conversation, "turn/completed", turn);
+    let [Step::Over { end, .. }] = steps.as_slice() else { panic!("{steps:?}") };
+    assert_eq!(end.outcome, TurnOutcome::Succeeded { text: "done".to_owned() });
+}
+
+/// Memory: what came in pieces and never ended is forgotten with its turn.
+#[test]
+fn what_a_turn_streamed_is_forgotten_with_it() {
+    let mut conversation = begun(None);
+    for number in 0..3 {
+        let delta =
+            json!({"threadId": "t", "turnId": "n1", "itemId": format!("r{number}"), "delta": "hm"});
+        note(&mut conversation, "item/reasoning/textDelta", delta);
+    }
+    ended(&mut conversation, "interrupted");
+    assert_eq!(conversation.stream, Stream::default());
 }
 
 #[test]
