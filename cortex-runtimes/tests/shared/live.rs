@@ -23,7 +23,7 @@ pub(crate) struct Live {
     pub(crate) session: Arc<dyn Session>,
     pub(crate) facts: SessionFacts,
     pub(crate) withdrawn: usize,
-    events: mpsc::Receiver<SessionEvent>,
+    pub(crate) events: mpsc::Receiver<SessionEvent>,
     pub(crate) output: Vec<(OutputKind, String)>,
     requests: VecDeque<ToolRequest>,
     ends: VecDeque<TurnEnd>,
