@@ -183,14 +183,23 @@ fn the_terminal_is_given_back_when_the_program_is_told_to_end_and_when_the_core_
     assert!(person.all().contains("core.stopped"), "{}", person.all());
 }
 
+#[cfg(target_os = "linux")]
 #[test]
 fn a_person_leaves_while_the_core_hangs() {
     let (home, serving) = team();
     let mut person = Person::attaches(&home);
+    let files = format!("/proc/{}/fd", person.program.process_id().unwrap());
+    let connections = || {
+        let files = std::fs::read_dir(&files).unwrap().flatten();
+        let targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+        targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+    };
+    let before = connections();
     serving.signal("-STOP");
     let size = PtySize { rows: 25, cols: 90, pixel_width: 0, pixel_height: 0 };
     person.terminal.resize(size).unwrap();
-    person.types("unheard\r\x1d");
+    wait_for("the core to be told of the size", || (connections() > before).then_some(()));
+    person.types("\x1d");
     let ended = person.ended();
     serving.signal("-CONT");
     assert_eq!(ended, 0);
