@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use cortex_lib::error::Code;
 use cortex_lib::ids::TurnId;
-use cortex_lib::port::{Runtime as _, SessionEvent, TerminalSize};
+use cortex_lib::port::{Runtime as _, SessionEvent};
 use cortex_scripted::suite::Case;
 use cortex_scripted::{Answer, Script, When, cases};
 use tokio::time::{interval, timeout};
 
 use crate::place::{Place, alive};
-use crate::terminals::{PATIENCE, says, shows, spec};
+use crate::terminals::{PATIENCE, says, shows, spec, widens};
 
 pub(crate) fn all() -> Vec<Case> {
     cases![a_person_types_sees_the_reply_leaves_and_comes_back].into()
@@ -34,16 +34,25 @@ async fn a_person_types_sees_the_reply_leaves_and_comes_back() {
         terminal.write(b"2".to_vec()).await.unwrap();
         ticks.tick().await;
     }
+    let mut attached = terminal.attach();
     says(&terminal, "where is the heron").await;
     shows(&terminal, "The heron is in the reeds.").await;
     let requests = place.server.requests();
     let instructed = |text: &str| text.contains("Speak of birds alone.");
     assert!(requests.iter().any(|request| instructed(&request.body.to_string())), "{requests:?}");
 
-    let size = TerminalSize { rows: 30, columns: 90 };
-    terminal.resize(size).unwrap();
-    let again = terminal.attach();
-    assert_eq!(again.size, size);
+    let mut seen = Vec::new();
+    while let Ok(bytes) = attached.output.try_recv() {
+        seen.extend(bytes);
+    }
+    assert!(!attached.screen.is_empty() && !seen.is_empty());
+    drop(attached);
+
+    // Another one, in a window of another size.
+    widens(&terminal).await;
+    shows(&terminal, "The heron is in the reeds.").await;
+    let screen = String::from_utf8(terminal.attach().screen).unwrap();
+    assert!(screen.contains("heron") && screen.contains("reeds"), "{screen:?}");
     says(&terminal, "and the owl").await;
     shows(&terminal, "Something else.").await;
     let refused = opened.session.interrupt(&TurnId::new("t")).await.unwrap_err();

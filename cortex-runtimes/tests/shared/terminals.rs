@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cortex_lib::domain::agent::{Interaction, Role};
 use cortex_lib::ids::{AgentId, SessionId};
-use cortex_lib::port::{SessionSpec, Terminal};
+use cortex_lib::port::{Color, SessionSpec, Terminal, TerminalSize};
 use tokio::time::{interval, timeout};
 
 /// Nothing that a test waits for takes longer, even on a machine with better things to do.
@@ -51,4 +51,18 @@ pub(crate) async fn says(terminal: &Arc<dyn Terminal>, text: &str) {
     terminal.write(text.into()).await.unwrap();
     shows(terminal, text).await;
     terminal.write(b"\r".to_vec()).await.unwrap();
+}
+
+/// Widens the terminal. The program draws in the columns that come.
+pub(crate) async fn widens(terminal: &Arc<dyn Terminal>) {
+    let TerminalSize { rows, columns } = terminal.picture().size;
+    let size = TerminalSize { rows: rows + 10, columns: columns + 30 };
+    terminal.resize(size).unwrap();
+    assert_eq!((terminal.attach().size, terminal.picture().size), (size, size));
+    let draws = || {
+        let lines = terminal.picture().lines;
+        let mut new = lines.iter().flat_map(|line| line.iter().skip(columns.into()));
+        new.any(|cell| cell.character != ' ' || cell.background != Color::Usual)
+    };
+    assert!(until(draws).await, "nothing new is drawn:\n{}", terminal.picture().text());
 }
