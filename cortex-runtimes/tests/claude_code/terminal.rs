@@ -15,12 +15,13 @@ use tokio::time::timeout;
 
 use crate::endpoint::Endpoint;
 use crate::place::{Place, alive};
-use crate::terminals::{PATIENCE, says, shows, spec, widens};
+use crate::terminals::{PATIENCE, says, shows, spec, until, widens};
 
 pub(crate) fn all() -> Vec<Case> {
     cases![
         a_person_types_sees_the_reply_leaves_and_comes_back,
         a_conversation_in_a_terminal_goes_on_after_a_new_start,
+        a_start_that_is_given_up_leaves_nothing,
         an_agent_in_a_terminal_calls_the_tools_of_cortex,
         leaving_the_cli_ends_the_session,
         what_the_cli_asks_first_is_left_to_the_person,
@@ -125,6 +126,20 @@ async fn a_conversation_in_a_terminal_goes_on_after_a_new_start() {
     shows(&terminal, "remember the heron").await;
     opened.session.close(Duration::from_secs(10)).await;
     assert_eq!(alive(place.marker()), Vec::<String>::new());
+}
+
+/// Processes: a program that shows nothing is waited for as long as somebody waits.
+async fn a_start_that_is_given_up_leaves_nothing() {
+    let place = Place::new(Script::new()).await;
+    let silent =
+        place.program("#!/bin/sh\n[ \"$1\" = --version ] && exec echo 2.1.197\nsleep 1000\n");
+    let place = place.with_executable(silent);
+    let sleeps = || alive(place.marker()).iter().any(|command| command.starts_with("sleep"));
+    tokio::select! {
+        opened = open(&place, |_| {}) => panic!("{opened:?}"),
+        sleeps = until(sleeps) => assert!(sleeps),
+    }
+    assert!(until(|| alive(place.marker()).is_empty()).await);
 }
 
 /// With the credential of its session, and nobody is asked.

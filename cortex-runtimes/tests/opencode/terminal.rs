@@ -10,10 +10,14 @@ use cortex_scripted::{Answer, Script, When, cases};
 use tokio::time::timeout;
 
 use crate::place::{Place, alive};
-use crate::terminals::{PATIENCE, says, shows, spec, widens};
+use crate::terminals::{PATIENCE, says, shows, spec, until, widens};
 
 pub(crate) fn all() -> Vec<Case> {
-    cases![a_person_types_sees_the_reply_leaves_and_comes_back].into()
+    cases![
+        a_person_types_sees_the_reply_leaves_and_comes_back,
+        a_conversation_goes_on_in_a_terminal,
+    ]
+    .into()
 }
 
 async fn a_person_types_sees_the_reply_leaves_and_comes_back() {
@@ -55,4 +59,24 @@ async fn a_person_types_sees_the_reply_leaves_and_comes_back() {
     let mut events = opened.events;
     let ended = events.recv().await;
     assert!(matches!(ended, Some(SessionEvent::Ended { .. })), "{ended:?}");
+}
+
+async fn a_conversation_goes_on_in_a_terminal() {
+    let place = Place::new(Script::new().otherwise(Answer::text("So noted."))).await;
+    let mut live = place.open().await;
+    live.turn("remember the heron").await;
+    let native = live.facts.native_session_id.clone();
+    live.close().await;
+    let marker = format!("terminal-again-{}", std::process::id());
+    let mut spec = spec(&marker, place.home.project(), &place.home.home());
+    spec.resume = native;
+    let opened = timeout(PATIENCE, place.runtime.open(spec)).await.unwrap().unwrap();
+    let terminal = opened.terminal.unwrap();
+    shows(&terminal, "remember the heron").await;
+    says(&terminal, "and the owl").await;
+    let both = |text: &str| text.contains("the heron") && text.contains("the owl");
+    let asked = || place.server.requests().iter().any(|request| both(&request.body.to_string()));
+    assert!(until(asked).await, "{:?}", place.server.requests());
+    timeout(PATIENCE, opened.session.close(Duration::from_secs(10))).await.unwrap();
+    assert_eq!(alive(&marker), Vec::<String>::new());
 }

@@ -36,7 +36,8 @@ pub(crate) async fn shows(terminal: &Arc<dyn Terminal>, text: &str) {
     assert!(seen, "{text:?} does not come:\n{}", terminal.picture().text());
 }
 
-async fn until(holds: impl Fn() -> bool) -> bool {
+/// Whether something becomes so.
+pub(crate) async fn until(holds: impl Fn() -> bool) -> bool {
     let look = async {
         let mut ticks = interval(Duration::from_millis(20));
         while !holds() {
