@@ -2,7 +2,6 @@
 
 use std::io::{ErrorKind, IsTerminal as _, Read as _, Write as _};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cortex_lib::api::view::AgentView;
@@ -30,11 +29,14 @@ const LAST_KEYS: Duration = Duration::from_secs(1);
 
 /// Keeps the title and how the wheel works for later.
 const BEGIN: &str = "\x1b[22;0t\x1b[?1007s";
-/// A terminal as programs expect it: look, margins, modes, keys, mouse, cursor, characters, colours.
-const RESET: &str = "\x1b[0m\x1b[?6l\x1b[r\x1b[?7h\x1b[4l\x1b[20l\x1b[?1l\x1b>\
+/// A terminal as programs expect it, also after half a sequence: links, look, margins, modes, keys, mouse, cursor,
+/// tabs, characters, colours.
+const RESET: &str = "\x1b\\\x1b]8;;\x1b\\\x1b[0m\x1b[?6l\x1b[r\x1b[?7h\x1b[4l\x1b[20l\x1b[?1l\x1b>\
     \x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\x1b[?2004l\x1b[?2026l\
-    \x1b[?25h\x1b[0 q\x1b(B\x0f\x1b]104\x07\x1b]110\x07\x1b]111\x07\x1b]112\x07";
-const END: &str = "\x1b[?1007r\x1b[23;0t\x1b[999;1H\r\n";
+    \x1b[?12l\x1b[?25h\x1b[0 q\x1b[?5W\x1b(B\x1b)B\x0f\
+    \x1b]104\x07\x1b]110\x07\x1b]111\x07\x1b]112\x07";
+/// The main screen, where what a program drew on a screen of its own is gone, and what was kept for later.
+const END: &str = "\x1b[?47l\x1b[?1049l\x1b[?1007r\x1b[23;0t\x1b[999;1H\r\n";
 
 /// Shows the terminal of an agent and types into it, until the person leaves or the session ends.
 pub(super) async fn attach(client: &Client, agent: &AgentView, screen: Screen) -> Result<()> {
@@ -44,9 +46,14 @@ pub(super) async fn attach(client: &Client, agent: &AgentView, screen: Screen) -
             .remedy("Call it in a terminal, without redirecting its input or output."));
     }
     let name = words::plain(&agent.name);
-    let stops = StopRequests::listen()?;
+    let mut stops = StopRequests::listen()?;
     let sizes = Sizes::listen()?;
-    let stream = client.attach(&agent.agent_id, Some(size()?)).await?;
+    // A core that hangs must not keep the person.
+    let stream = tokio::select! {
+        biased;
+        () = stops.next() => return Ok(()),
+        stream = client.attach(&agent.agent_id, Some(size()?)) => stream?,
+    };
     // What is on the screen is the person's: it moves up, out of the way.
     let rows = "\n".repeat(size()?.rows.into());
     show(format!("Attached to {name}. Leave with Ctrl-]; the agent goes on.{rows}").as_bytes())?;
@@ -63,19 +70,8 @@ pub(super) async fn attach(client: &Client, agent: &AgentView, screen: Screen) -
     Ok(())
 }
 
-/// Whether the program draws on a screen of its own. What shows it passes through [`show`]; the guard that gives
-/// the terminal back, also after a panic, has to know.
-static ALTERNATE: AtomicBool = AtomicBool::new(false);
-
 /// Writes to the person's terminal.
 fn show(bytes: &[u8]) -> Result<()> {
-    const SCREEN: &[u8] = b"\x1b[?1049";
-    let at = bytes.windows(SCREEN.len()).rposition(|window| window == SCREEN);
-    match at.and_then(|at| bytes.get(at + SCREEN.len())) {
-        Some(b'h') => ALTERNATE.store(true, Ordering::Relaxed),
-        Some(b'l') => ALTERNATE.store(false, Ordering::Relaxed),
-        _ => {}
-    }
     let mut out = std::io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| stdout::failure(&error))
 }
@@ -157,10 +153,8 @@ impl Raw {
 
 impl Drop for Raw {
     fn drop(&mut self) {
-        // What a program draws on a screen of its own goes with it.
-        let screen = if ALTERNATE.load(Ordering::Relaxed) { "\x1b[?1049l" } else { "" };
         // A terminal that is gone needs nothing.
-        drop(show(format!("{RESET}{screen}{END}").as_bytes()));
+        drop(show(format!("{RESET}{END}").as_bytes()));
         drop(crossterm::terminal::disable_raw_mode());
     }
 }
@@ -185,12 +179,18 @@ struct Attached<'a> {
 impl Attached<'_> {
     async fn run(mut self) -> Result<Ended> {
         let (client, id) = (self.client, self.id.clone());
-        let mut typed = Vec::new();
+        let (mut typed, mut has_new_size) = (Vec::new(), false);
+        // What the core is asked is waited for beside the keys: a core that hangs must not keep the person.
         let mut typing = pin!(Fuse::terminated());
+        let mut resizing = pin!(Fuse::terminated());
+        let mut attaching = pin!(Fuse::terminated());
         loop {
             if typing.is_terminated() && !typed.is_empty() {
                 let bytes = std::mem::take(&mut typed);
                 typing.set(client.type_into(&id, bytes).fuse());
+            }
+            if resizing.is_terminated() && std::mem::take(&mut has_new_size) {
+                resizing.set(client.resize(&id, size()?).fuse());
             }
             tokio::select! {
                 biased;
@@ -216,21 +216,23 @@ impl Attached<'_> {
                         return Ok(Ended::Left);
                     }
                 }
-                () = self.sizes.next() => {
-                    if let Err(error) = client.resize(&id, size()?).await {
+                () = self.sizes.next() => has_new_size = true,
+                resized = &mut resizing => {
+                    if let Err(error) = resized {
                         return over(error);
                     }
                 }
-                bytes = self.stream.next() => match bytes? {
+                attached = &mut attaching => match attached {
+                    Ok(stream) => {
+                        show(format!("{RESET}\x1b[H\x1b[2J").as_bytes())?;
+                        self.stream = stream;
+                    }
+                    Err(error) => return over(error),
+                },
+                bytes = self.stream.next(), if attaching.is_terminated() => match bytes? {
                     Some(bytes) => show(&bytes)?,
                     // The session is over, or this terminal was too slow for it.
-                    None => match client.attach(&id, Some(size()?)).await {
-                        Ok(stream) => {
-                            show(format!("{RESET}\x1b[H\x1b[2J").as_bytes())?;
-                            self.stream = stream;
-                        }
-                        Err(error) => return over(error),
-                    },
+                    None => attaching.set(client.attach(&id, Some(size()?)).fuse()),
                 },
             }
         }

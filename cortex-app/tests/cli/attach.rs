@@ -16,7 +16,7 @@ echo "it is up"
 while IFS= read -r line; do
   [ "$line" = size ] && stty size
   [ "$line" = bye ] && exit 0
-  [ "$line" = alternate ] && printf '\e[?1049h\e[?2004h'
+  [ "$line" = alternate ] && printf '\e[?25;1049h\e[?2004h\e[?47h\e[?5h'
   echo "heard <$line>"
 done
 "#;
@@ -102,9 +102,11 @@ impl Person {
     fn ended(&mut self) -> u32 {
         let status = wait_for("the end of the program", || self.program.try_wait().unwrap());
         assert_eq!(format!("{:?}", self.terminal.get_termios().unwrap()), self.before);
-        let (all, reset) = (self.all(), "\x1b[?2004l");
-        let on = all.rfind("\x1b[?2004h").unwrap_or(0);
-        assert!(on == 0 || all.rfind(reset).is_some_and(|off| off > on), "{all:?}");
+        let all = self.all();
+        for mode in [5, 47, 1047, 1049, 2004] {
+            let on = all.rfind(&format!("\x1b[?{mode}h"));
+            assert!(all.rfind(&format!("\x1b[?{mode}l")) >= on, "{mode}: {all:?}");
+        }
         status.exit_code()
     }
 }
@@ -124,10 +126,10 @@ fn a_person_types_sees_leaves_and_comes_back_while_the_agent_lives() {
     });
     person.types("alternate\r");
     person.sees("heard <alternate>");
+    assert!(person.all().contains("\x1b[?1049h"), "{}", person.all());
     person.types("two\r\x1d");
     assert_eq!(person.ended(), 0);
     assert!(person.all().contains("Left ada"), "{}", person.all());
-    assert!(person.all().contains("\x1b[?1049l"), "{}", person.all());
     assert_eq!(ada(&home)["state"], "READY");
 
     let mut again = Person::calls(&home, &["agent", "attach", "ada"]);
@@ -179,6 +181,29 @@ fn the_terminal_is_given_back_when_the_program_is_told_to_end_and_when_the_core_
     serving.ended();
     assert_ne!(person.ended(), 0);
     assert!(person.all().contains("core.stopped"), "{}", person.all());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_person_leaves_while_the_core_hangs() {
+    let (home, serving) = team();
+    let mut person = Person::attaches(&home);
+    let files = format!("/proc/{}/fd", person.program.process_id().unwrap());
+    let connections = || {
+        let files = std::fs::read_dir(&files).unwrap().flatten();
+        let targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+        targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+    };
+    let before = connections();
+    serving.signal("-STOP");
+    let size = PtySize { rows: 25, cols: 90, pixel_width: 0, pixel_height: 0 };
+    person.terminal.resize(size).unwrap();
+    wait_for("the core to be told of the size", || (connections() > before).then_some(()));
+    person.types("\x1d");
+    let ended = person.ended();
+    serving.signal("-CONT");
+    assert_eq!(ended, 0);
+    assert!(person.all().contains("Left ada"), "{}", person.all());
 }
 
 #[test]

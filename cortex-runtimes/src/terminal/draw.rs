@@ -1,4 +1,4 @@
-//! The screen as escape sequences that draw it, and as cells.
+//! The screen as escape sequences that draw it.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,8 @@ use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::{
     CharsetIndex, Color, CursorShape, NamedColor, Rgb, StandardCharset,
 };
-use cortex_lib::port;
+
+use super::picture::{Place, cells, character};
 
 /// What of the screen the library does not tell.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,8 @@ pub(super) struct Beside {
     /// The lines that scroll, counted from 1; a bottom of 0 is the last line.
     pub(super) margins: Option<(u16, u16)>,
     pub(super) title: Option<String>,
+    /// Characters are those of the second set.
+    pub(super) shifted: bool,
 }
 
 /// The modes that are off on an empty terminal, and how they are switched on.
@@ -36,15 +39,29 @@ const MODES: [(TermMode, &str); 12] = [
     (TermMode::LINE_FEED_NEW_LINE, "\x1b[20h"),
 ];
 
-/// Draws it on an empty terminal of its size.
+/// What a drawing begins with, whatever was there: links, look, origin, margins, wrapping, inserting, line ends,
+/// characters.
+const PLAIN: &str =
+    "\x1b]8;;\x1b\\\x1b[0m\x1b[?6l\x1b[r\x1b[?7h\x1b[4l\x1b[20l\x1b(B\x1b)B\x1b*B\x1b+B\x0f";
+
+/// Draws it on an empty terminal of its size, with the lines above.
 pub(super) fn drawing<T>(term: &Term<T>, beside: &Beside) -> Vec<u8> {
+    draw(term, beside, term.grid().topmost_line())
+}
+
+/// Draws it where another screen was, without the lines above.
+pub(super) fn drawing_in_place<T>(term: &Term<T>, beside: &Beside) -> Vec<u8> {
+    draw(term, beside, Line(0))
+}
+
+fn draw<T>(term: &Term<T>, beside: &Beside, top: Line) -> Vec<u8> {
     let mut page = Page::default();
-    page.say("\x1b[0m");
+    page.say(PLAIN);
     if term.mode().contains(TermMode::ALT_SCREEN) {
         page.say("\x1b[?1049h");
     }
     page.say("\x1b[H\x1b[J");
-    page.lines(term);
+    page.lines(term, top);
     page.colors(term);
     page.state(term, beside);
     page.text.into_bytes()
@@ -130,42 +147,6 @@ fn color(color: Color, base: u8) -> String {
     }
 }
 
-/// What a cell is to its neighbours. A wide character of which one half was erased is none any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    Single,
-    Wide,
-    /// The second half of a wide character.
-    Behind,
-    Broken,
-}
-
-impl Place {
-    fn of(cells: &[&Cell], at: usize) -> Self {
-        let has = |at: Option<usize>, flag| {
-            at.and_then(|at| cells.get(at)).is_some_and(|cell| cell.flags.contains(flag))
-        };
-        let (before, after) = (at.checked_sub(1), at.checked_add(1));
-        if has(Some(at), Flags::WIDE_CHAR) {
-            if has(after, Flags::WIDE_CHAR_SPACER) { Self::Wide } else { Self::Broken }
-        } else if has(Some(at), Flags::WIDE_CHAR_SPACER) {
-            if has(before, Flags::WIDE_CHAR) { Self::Behind } else { Self::Broken }
-        } else {
-            Self::Single
-        }
-    }
-}
-
-fn cells<T>(term: &Term<T>, line: Line) -> Vec<&Cell> {
-    let grid = term.grid();
-    (0..grid.columns()).map(|column| &grid[line][Column(column)]).collect()
-}
-
-/// A tab is kept where it was printed, and the cells behind it are blank.
-fn character(cell: &Cell) -> char {
-    if cell.c == '\t' { ' ' } else { cell.c }
-}
-
 impl Page {
     fn say(&mut self, text: &str) {
         self.text.push_str(text);
@@ -191,9 +172,9 @@ impl Page {
         self.text.extend(cell.zerowidth().into_iter().flatten());
     }
 
-    fn lines<T>(&mut self, term: &Term<T>) {
+    fn lines<T>(&mut self, term: &Term<T>, top: Line) {
         let grid = term.grid();
-        let (top, bottom) = (grid.topmost_line().0, grid.bottommost_line().0);
+        let (top, bottom) = (top.0, grid.bottommost_line().0);
         let mut goes_on = false;
         for line in top..=bottom {
             let cells = cells(term, Line(line));
@@ -283,6 +264,9 @@ impl Page {
         if let Some(number) = shape {
             write!(self.text, "\x1b[{} q", number - u8::from(style.blinking)).ok();
         }
+        if beside.shifted {
+            self.say("\x0e");
+        }
         self.say(if mode.contains(TermMode::SHOW_CURSOR) { "\x1b[?25h" } else { "\x1b[?25l" });
     }
 
@@ -319,69 +303,5 @@ impl Page {
                 self.text.extend(['\x1b', slot, 'B']);
             }
         }
-    }
-}
-
-/// What it shows, cell by cell.
-pub(super) fn picture<T>(
-    term: &Term<T>,
-    beside: &Beside,
-    size: port::TerminalSize,
-) -> port::Picture {
-    let grid = term.grid();
-    let line = |line| {
-        let cells = cells(term, Line(line));
-        cells.iter().enumerate().map(|(at, it)| cell(it, Place::of(&cells, at))).collect()
-    };
-    let point = grid.cursor.point;
-    let at = || Some((u16::try_from(point.line.0).ok()?, u16::try_from(point.column.0).ok()?));
-    port::Picture {
-        size,
-        lines: (0..=grid.bottommost_line().0).map(line).collect(),
-        cursor: if term.mode().contains(TermMode::SHOW_CURSOR) { at() } else { None },
-        title: beside.title.clone(),
-        alternate: term.mode().contains(TermMode::ALT_SCREEN),
-    }
-}
-
-fn cell(cell: &Cell, place: Place) -> port::Cell {
-    use port::Style;
-
-    let styles = [
-        (Flags::BOLD, Style::BOLD),
-        (Flags::DIM, Style::DIM),
-        (Flags::ITALIC, Style::ITALIC),
-        (Flags::ALL_UNDERLINES, Style::UNDERLINED),
-        (Flags::INVERSE, Style::INVERSE),
-        (Flags::HIDDEN, Style::HIDDEN),
-        (Flags::STRIKEOUT, Style::STRUCK),
-    ];
-    let style = styles
-        .into_iter()
-        .filter(|(flag, _)| cell.flags.intersects(*flag))
-        .fold(Style::default(), |all, (_, style)| all.and(style));
-    let columns = match place {
-        Place::Single | Place::Broken => 1,
-        Place::Wide => 2,
-        Place::Behind => 0,
-    };
-    port::Cell {
-        character: if place == Place::Broken { ' ' } else { character(cell) },
-        marks: cell.zerowidth().unwrap_or_default().to_vec(),
-        columns,
-        foreground: shade(cell.fg),
-        background: shade(cell.bg),
-        style,
-    }
-}
-
-fn shade(color: Color) -> port::Color {
-    match color {
-        Color::Spec(Rgb { r, g, b }) => port::Color::Rgb(r, g, b),
-        Color::Indexed(index) => port::Color::Palette(index),
-        Color::Named(name) => match u8::try_from(name as usize) {
-            Ok(index @ 0..16) => port::Color::Palette(index),
-            _ => port::Color::Usual,
-        },
     }
 }

@@ -5,10 +5,11 @@
 //! leave and attach again; what it asks its terminal is answered from there, also while nobody watches.
 //!
 //! Output goes `scan` (whole pieces) → `sift` (for whom) → `screen` (kept, passed on); `draw` makes a
-//! screen of it again, `answer` speaks for the terminal and `session` sees to the program.
+//! screen of it again and `picture` cells, `answer` speaks for the terminal and `session` sees to the program.
 
 mod answer;
 mod draw;
+mod picture;
 mod scan;
 mod screen;
 mod session;

@@ -105,7 +105,15 @@ impl Scanner {
                 from = whole;
             }
         }
-        self.keep(part(from, at));
+        self.too_long |= at - from > self.state.bytes_max();
+        self.open = match self.state {
+            // It may begin the next sequence.
+            State::StringEscape { .. } if self.too_long => vec![ESCAPE],
+            _ if self.too_long => Vec::new(),
+            // Put back as it is: a long text that comes byte by byte is not copied for each.
+            _ if from == 0 => all,
+            _ => part(from, at).to_vec(),
+        };
     }
 
     fn end(&mut self, sequence: &[u8], each: &mut impl FnMut(Piece<'_>)) {
@@ -113,16 +121,6 @@ impl Scanner {
             each(Piece::Sequence(sequence));
         }
         self.state = State::Text;
-    }
-
-    fn keep(&mut self, open: &[u8]) {
-        self.too_long |= open.len() > self.state.bytes_max();
-        self.open = match self.state {
-            // It may begin the next sequence.
-            State::StringEscape { .. } if self.too_long => vec![ESCAPE],
-            _ if self.too_long => Vec::new(),
-            _ => open.to_vec(),
-        };
     }
 }
 
@@ -144,9 +142,9 @@ impl State {
                 Effect::On(Self::String { bell_ends: false })
             }
             (Self::Escape | Self::Intermediate, 0x20..=0x2f) => Effect::On(Self::Intermediate),
-            (Self::Escape | Self::Intermediate, 0x30..) => Effect::Last,
-            (Self::Control, 0x40..) => Effect::Last,
-            // Controls of one byte are done in the middle of a sequence, which goes on.
+            (Self::Escape | Self::Intermediate, 0x30..=0x7e) => Effect::Last,
+            (Self::Control, 0x40..=0x7e) => Effect::Last,
+            // Controls of one byte are done or ignored in the middle of a sequence, which goes on.
             (Self::Escape | Self::Intermediate | Self::Control, _) => Effect::On(self),
         }
     }
@@ -221,6 +219,14 @@ mod tests {
         assert_eq!(pieces(&[b"\x1b[3\x1b[1m"]), [r"s\x1b[3", r"s\x1b[1m"]);
         assert_eq!(pieces(&[b"\x1b]0;a\x1b[1mb"]), [r"s\x1b]0;a", r"s\x1b[1m", "tb"]);
         assert_eq!(pieces(&[b"\x1b[3\x18b"]), [r"s\x1b[3\x18", "tb"]);
+    }
+
+    #[test]
+    fn what_a_terminal_ignores_inside_a_sequence_does_not_end_it() {
+        assert_eq!(pieces(&[b"\x1b[\x7f?ua"]), [r"s\x1b[\x7f?u", "ta"]);
+        assert_eq!(pieces(&[b"\x1b\x7f[6na"]), [r"s\x1b\x7f[6n", "ta"]);
+        assert_eq!(pieces(&[b"\x1b(\x7f0a"]), [r"s\x1b(\x7f0", "ta"]);
+        assert_eq!(pieces(&[b"\x1b[\x00\xc2\x9b6na"]), [r"s\x1b[\x00\xc2\x9b6n", "ta"]);
     }
 
     /// Memory: a text without an end is not kept, and what follows its end is seen.

@@ -27,7 +27,8 @@ const LAST_LINES: usize = 8;
 
 /// Opens a session in terminal mode: starts the program on a terminal and returns once it has drawn something.
 ///
-/// The session takes no turns; it ends with the program. `facts` are completed by the pid.
+/// The session takes no turns; it ends with the program. `facts` are completed by the pid. How long a program may be
+/// silent is up to the caller, and the core bounds each start: who drops this ends the program.
 ///
 /// # Errors
 ///

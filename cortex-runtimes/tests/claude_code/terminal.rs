@@ -5,20 +5,24 @@ use std::time::Duration;
 use cortex_lib::error::{Code, Result};
 use cortex_lib::ids::{AttemptId, TurnId};
 use cortex_lib::port::{
-    Opened, Runtime as _, SessionEvent, SessionSpec, TerminalSize, ToolAnswer, Turn,
+    McpAccess, Opened, Runtime as _, SessionEvent, SessionSpec, ToolAnswer, Turn,
 };
+use cortex_lib::secret::Secret;
 use cortex_scripted::suite::Case;
 use cortex_scripted::{Answer, Script, When, cases};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use crate::endpoint::Endpoint;
 use crate::place::{Place, alive};
-use crate::terminals::{PATIENCE, says, shows, spec};
+use crate::terminals::{PATIENCE, says, shows, spec, until, widens};
 
 pub(crate) fn all() -> Vec<Case> {
     cases![
         a_person_types_sees_the_reply_leaves_and_comes_back,
         a_conversation_in_a_terminal_goes_on_after_a_new_start,
+        a_start_that_is_given_up_leaves_nothing,
+        an_agent_in_a_terminal_calls_the_tools_of_cortex,
         leaving_the_cli_ends_the_session,
         what_the_cli_asks_first_is_left_to_the_person,
     ]
@@ -74,11 +78,9 @@ async fn a_person_types_sees_the_reply_leaves_and_comes_back() {
     drop(attached);
 
     // Another one, in a window of another size.
-    let size = TerminalSize { rows: 30, columns: 90 };
-    terminal.resize(size).unwrap();
-    let again = terminal.attach();
-    assert_eq!((again.size, terminal.picture().size), (size, size));
-    let screen = String::from_utf8(again.screen).unwrap();
+    widens(&terminal).await;
+    shows(&terminal, "The heron is in the reeds.").await;
+    let screen = String::from_utf8(terminal.attach().screen).unwrap();
     assert!(screen.contains("heron") && screen.contains("reeds"), "{screen:?}");
     says(&terminal, "and the owl").await;
     shows(&terminal, "Something else.").await;
@@ -125,6 +127,42 @@ async fn a_conversation_in_a_terminal_goes_on_after_a_new_start() {
     let terminal = opened.terminal.clone().unwrap();
     shows(&terminal, "remember the heron").await;
     opened.session.close(Duration::from_secs(10)).await;
+    assert_eq!(alive(place.marker()), Vec::<String>::new());
+}
+
+/// Processes: a program that shows nothing is waited for as long as somebody waits.
+async fn a_start_that_is_given_up_leaves_nothing() {
+    let place = Place::new(Script::new()).await;
+    let silent =
+        place.program("#!/bin/sh\n[ \"$1\" = --version ] && exec echo 2.1.197\nsleep 1000\n");
+    let place = place.with_executable(silent);
+    let sleeps = || alive(place.marker()).iter().any(|command| command.starts_with("sleep"));
+    tokio::select! {
+        opened = open(&place, |_| {}) => panic!("{opened:?}"),
+        sleeps = until(sleeps) => assert!(sleeps),
+    }
+    assert!(until(|| alive(place.marker()).is_empty()).await);
+}
+
+/// With the credential of its session, and nobody is asked.
+async fn an_agent_in_a_terminal_calls_the_tools_of_cortex() {
+    let script = Script::new()
+        .on(When::tool_result("no tasks yet"), Answer::text("There is nothing to do."))
+        .on(When::last_user("look"), Answer::tool("mcp__cortex__list_tasks", json!({})))
+        .otherwise(Answer::text("Something else."));
+    let place = Place::new(script).await;
+    settled(&place);
+    let endpoint = Endpoint::start("cortex_session_1").await;
+    let access = McpAccess { url: endpoint.url.clone(), token: Secret::new("cortex_session_1") };
+    let opened = open(&place, |spec| spec.mcp = Some(access)).await.unwrap();
+    let terminal = opened.terminal.unwrap();
+    shows(&terminal, "?").await;
+    says(&terminal, "look for work").await;
+    shows(&terminal, "There is nothing to do.").await;
+    let calls = endpoint.seen("tools/call");
+    let credentials: Vec<_> = calls.iter().filter_map(|call| call.credential.as_deref()).collect();
+    assert_eq!(credentials, ["Bearer cortex_session_1"]);
+    timeout(PATIENCE, opened.session.close(Duration::from_secs(10))).await.unwrap();
     assert_eq!(alive(place.marker()), Vec::<String>::new());
 }
 

@@ -1,19 +1,36 @@
 //! The CLI in a terminal: a person types and sees, leaves and comes back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use cortex_lib::error::Code;
 use cortex_lib::ids::TurnId;
-use cortex_lib::port::{Runtime as _, SessionEvent, TerminalSize};
+use cortex_lib::port::{Runtime as _, SessionEvent, Terminal};
 use cortex_scripted::suite::Case;
 use cortex_scripted::{Answer, Script, When, cases};
 use tokio::time::{interval, timeout};
 
 use crate::place::{Place, alive};
-use crate::terminals::{PATIENCE, says, shows, spec};
+use crate::terminals::{PATIENCE, says, shows, spec, until, widens};
 
 pub(crate) fn all() -> Vec<Case> {
-    cases![a_person_types_sees_the_reply_leaves_and_comes_back].into()
+    cases![
+        a_person_types_sees_the_reply_leaves_and_comes_back,
+        a_conversation_goes_on_in_a_terminal,
+    ]
+    .into()
+}
+
+/// Answers what the CLI asks first, which is the person's to answer.
+async fn settle(terminal: &Arc<dyn Terminal>) {
+    shows(terminal, "Use existing model").await;
+    let asks = || terminal.picture().text().contains("Use existing model");
+    let mut ticks = interval(Duration::from_millis(200));
+    while asks() {
+        // It does not hear what is typed before it listens.
+        terminal.write(b"2".to_vec()).await.unwrap();
+        ticks.tick().await;
+    }
 }
 
 async fn a_person_types_sees_the_reply_leaves_and_comes_back() {
@@ -25,25 +42,26 @@ async fn a_person_types_sees_the_reply_leaves_and_comes_back() {
     spec.instructions = Some("Speak of birds alone.".to_owned());
     let opened = timeout(PATIENCE, place.runtime().open(spec)).await.unwrap().unwrap();
     let terminal = opened.terminal.unwrap();
-    // What the CLI asks first is the person's to answer.
-    shows(&terminal, "Use existing model").await;
-    let asks = || terminal.picture().text().contains("Use existing model");
-    let mut ticks = interval(Duration::from_millis(200));
-    while asks() {
-        // It does not hear what is typed before it listens.
-        terminal.write(b"2".to_vec()).await.unwrap();
-        ticks.tick().await;
-    }
+    settle(&terminal).await;
+    let mut attached = terminal.attach();
     says(&terminal, "where is the heron").await;
     shows(&terminal, "The heron is in the reeds.").await;
     let requests = place.server.requests();
     let instructed = |text: &str| text.contains("Speak of birds alone.");
     assert!(requests.iter().any(|request| instructed(&request.body.to_string())), "{requests:?}");
 
-    let size = TerminalSize { rows: 30, columns: 90 };
-    terminal.resize(size).unwrap();
-    let again = terminal.attach();
-    assert_eq!(again.size, size);
+    let mut seen = Vec::new();
+    while let Ok(bytes) = attached.output.try_recv() {
+        seen.extend(bytes);
+    }
+    assert!(!attached.screen.is_empty() && !seen.is_empty());
+    drop(attached);
+
+    // Another one, in a window of another size.
+    widens(&terminal).await;
+    shows(&terminal, "The heron is in the reeds.").await;
+    let screen = String::from_utf8(terminal.attach().screen).unwrap();
+    assert!(screen.contains("heron") && screen.contains("reeds"), "{screen:?}");
     says(&terminal, "and the owl").await;
     shows(&terminal, "Something else.").await;
     let refused = opened.session.interrupt(&TurnId::new("t")).await.unwrap_err();
@@ -53,4 +71,24 @@ async fn a_person_types_sees_the_reply_leaves_and_comes_back() {
     let mut events = opened.events;
     let ended = events.recv().await;
     assert!(matches!(ended, Some(SessionEvent::Ended { .. })), "{ended:?}");
+}
+
+async fn a_conversation_goes_on_in_a_terminal() {
+    let place = Place::new(Script::new().otherwise(Answer::text("So noted."))).await;
+    let mut live = place.open().await;
+    live.turn("remember the heron").await;
+    let native = live.facts.native_session_id.clone();
+    live.close().await;
+    let mut spec = spec(place.marker(), place.home.project(), &place.home.home());
+    spec.resume = native;
+    let opened = timeout(PATIENCE, place.runtime().open(spec)).await.unwrap().unwrap();
+    let terminal = opened.terminal.unwrap();
+    settle(&terminal).await;
+    shows(&terminal, "remember the heron").await;
+    says(&terminal, "and the owl").await;
+    let both = |text: &str| text.contains("the heron") && text.contains("the owl");
+    let asked = || place.server.requests().iter().any(|request| both(&request.body.to_string()));
+    assert!(until(asked).await, "{:?}", place.server.requests());
+    timeout(PATIENCE, opened.session.close(Duration::from_secs(10))).await.unwrap();
+    assert_eq!(alive(place.marker()), Vec::<String>::new());
 }

@@ -41,6 +41,7 @@ impl Shared {
                 crate::tools::script(),
                 crate::rights::script(),
                 crate::failures::script(),
+                crate::terminal::script(),
             ];
             let rules = rules.into_iter().flat_map(|script| script.rules).collect();
             let place = Place::new(Script { rules, otherwise: None }).await;
