@@ -12,7 +12,7 @@ use crate::signals::StopRequests;
 /// Show what happened, and what happens
 #[derive(Debug, Args)]
 pub(super) struct Events {
-    /// Go on with what comes, until Ctrl-C
+    /// Go on with what comes, until Ctrl-C or until nobody reads it
     #[arg(long, short)]
     follow: bool,
     /// Only events behind this number
@@ -43,8 +43,8 @@ impl Events {
                 next = events.next() => next?,
             };
             let Some(event) = next else { return Ok(()) };
-            screen.line(&line(&event, screen))?;
-            if !self.follow && event.seq >= newest {
+            let is_read = screen.next_line(&line(&event, screen))?;
+            if !is_read || (!self.follow && event.seq >= newest) {
                 return Ok(());
             }
         }

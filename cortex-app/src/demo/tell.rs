@@ -85,7 +85,7 @@ impl Told {
     /// `core.output_failed`.
     pub(super) fn show(&self, json: bool) -> Result<()> {
         let text = if json { serde_json::to_string(self).unwrap_or_default() } else { self.text() };
-        stdout::line(&text).map_err(|error| stdout::failure(&error))
+        stdout::line(&text).map(drop).map_err(|error| stdout::failure(&error))
     }
 
     fn text(&self) -> String {
