@@ -78,6 +78,11 @@ impl Told {
         }
     }
 
+    /// Whether something went wrong after the objective had ended well.
+    pub(super) fn has_failed(&self) -> bool {
+        self.completed && self.integration_error.is_some()
+    }
+
     /// Says it.
     ///
     /// # Errors
