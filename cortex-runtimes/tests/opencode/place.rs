@@ -16,7 +16,7 @@ use cortex_lib::port::{
 use cortex_runtimes::{OpenCode, OpenCodeConfig, ProcessUse};
 use cortex_scripted::{CliHome, Request, Script, ScriptedChat, cli};
 use tokio::sync::mpsc;
-use tokio::time::{interval, timeout};
+use tokio::time::{Instant, interval, timeout, timeout_at};
 
 /// Nothing that a test waits for takes longer, even on a machine with better things to do.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -237,11 +237,12 @@ impl Live {
     }
 
     async fn wait<T>(&mut self, what: &str, mut look: impl FnMut(&mut Self) -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
         loop {
             if let Some(found) = look(self) {
                 return found;
             }
-            let event = timeout(PATIENCE, self.events.recv()).await;
+            let event = timeout_at(deadline, self.events.recv()).await;
             let event = event.unwrap_or_else(|_| {
                 panic!(
                     "{what} does not come; {:?}; {:?}; {:?}",
