@@ -8,6 +8,7 @@ use super::screen::Screen;
 use super::{Exit, Global, with_door};
 use crate::door::Door;
 use crate::signals::StopRequests;
+use crate::stdout;
 
 /// Show what happened, and what happens
 #[derive(Debug, Args)]
@@ -43,7 +44,8 @@ impl Events {
                 next = events.next() => next?,
             };
             let Some(event) = next else { return Ok(()) };
-            let is_read = screen.next_line(&line(&event, screen))?;
+            let is_read = stdout::line(line(&event, screen).trim_end());
+            let is_read = is_read.map_err(|error| stdout::failure(&error))?;
             if !is_read || (!self.follow && event.seq >= newest) {
                 return Ok(());
             }

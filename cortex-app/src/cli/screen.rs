@@ -46,16 +46,7 @@ impl Screen {
     ///
     /// `core.output_failed`: what the command did stays done.
     pub fn line(self, text: &str) -> Result<()> {
-        self.next_line(text).map(drop)
-    }
-
-    /// Prints a text that more will follow. Returns whether anybody reads: else there is no need for more.
-    ///
-    /// # Errors
-    ///
-    /// `core.output_failed`.
-    pub(super) fn next_line(self, text: &str) -> Result<bool> {
-        stdout::line(text.trim_end()).map_err(|error| stdout::failure(&error))
+        stdout::line(text.trim_end()).map(drop).map_err(|error| stdout::failure(&error))
     }
 
     /// Says something beside the results, for a person alone.

@@ -168,7 +168,7 @@ impl Follow<'_> {
                     self.requests.decide(self.door, self.show, &approval, said).await?;
                 }
                 None => {
-                    self.show.note("Too late: that was answered elsewhere, or its turn is over.")
+                    self.show.note("Too late: that was answered elsewhere, or its turn is over.");
                 }
             }
         }

@@ -37,7 +37,7 @@ impl Terminal {
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = reader.read(&mut bytes) {
-                all.lock().unwrap().extend_from_slice(&bytes[..count]);
+                all.lock().unwrap().extend(bytes.iter().take(count));
             }
         });
         Self { _open: pair.master, seen, program }
