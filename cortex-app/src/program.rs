@@ -26,7 +26,9 @@ pub(crate) fn path_word(path: &Path) -> String {
 
 /// A text as one word of a shell.
 pub(crate) fn word(text: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,=\\".contains(c);
+    // Paths of Windows have it between their parts; other shells take it for a quote.
+    let is_separator = |c: char| c == '\\' && cfg!(windows);
+    let plain = |c: char| c.is_alphanumeric() || "/._-+:@%,=".contains(c) || is_separator(c);
     if !text.is_empty() && text.chars().all(plain) {
         text.to_owned()
     } else {
@@ -43,5 +45,15 @@ mod tests {
         let named = Program::on(Some(Path::new("/my data"))).call("task list");
         assert_eq!(named, "cortex --data-dir '/my data' task list");
         assert_eq!(Program::on(None).call("task list"), "cortex task list");
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_word_is_read_by_a_shell_as_it_was() {
+        for text in ["", "plain", "/a b", r"/a\b", "it's", "$HOME", "q=a*"] {
+            let script = format!("printf %s {}", word(text));
+            let said = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&said.stdout), text);
+        }
     }
 }

@@ -5,14 +5,15 @@ use std::io::{ErrorKind, Result, Write as _};
 
 use cortex_lib::error::{Code, Error};
 
-/// Prints one line at once: whoever reads follows live. A reader that has gone away wants no more, and that is no
-/// failure.
-pub(crate) fn line(text: &str) -> Result<()> {
+/// Prints one line at once: whoever reads follows live. Returns whether anybody reads: a reader that has gone away
+/// wants no more, and that is no failure.
+pub(crate) fn line(text: &str) -> Result<bool> {
     let mut out = std::io::stdout().lock();
     let written = writeln!(out, "{text}").and_then(|()| out.flush());
     match written {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        written => written,
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

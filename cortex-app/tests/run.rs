@@ -3,6 +3,9 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 
+#[path = "shared/pty.rs"]
+mod pty;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use pty::Terminal;
 
 /// The longest wait for anything: far more than it takes, so that only a real failure ends it.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -252,6 +257,24 @@ fn without_a_verification_and_a_terminal_a_person_must_decide() {
         .told(" run --resume --approve-unverified ");
     let said = scene.run(&["--resume", "--approve-unverified"]).ended(0);
     assert!(said.stdout.contains("== only: only (approved by you)\ndone"), "{}", said.stdout);
+}
+
+#[test]
+fn a_person_who_is_asked_does_not_hold_up_what_was_answered_elsewhere() {
+    let scene = Scene::of("echo done", &UNVERIFIED);
+    let file = scene.file.to_str().unwrap();
+    let mut terminal = Terminal::runs(&scene.command(&["run", file]));
+    terminal.sees("Does it hold?");
+    end(scene.program(&["task", "approve", "only", "--reason", "seen"])).ended(0);
+    assert_eq!(terminal.ended(|| {}), 0);
+    assert!(terminal.all().contains("1 of 1 tasks completed"), "{}", terminal.all());
+
+    // Nor what has ended: nothing is left to say about it.
+    let mut terminal = Terminal::runs(&scene.command(&["run", file]));
+    terminal.sees("Does it hold?");
+    end(scene.program(&["objective", "cancel", "One"])).ended(0);
+    assert_eq!(terminal.ended(|| {}), 1);
+    assert!(terminal.all().contains("CANCELLED: One"), "{}", terminal.all());
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! The example objective on the real Claude Code, with a model that a script plays: no login, no network.
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 
+#[path = "shared/pty.rs"]
+mod pty;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};
@@ -8,7 +11,9 @@ use std::process::{Command, ExitCode, Output, Stdio};
 use cortex_scripted::{
     Answer, CliHome, Script, ScriptedAnthropic, When, cases, cli, offline, suite,
 };
-use serde_json::json;
+use serde_json::{Value, json};
+
+use pty::Terminal;
 
 fn main() -> ExitCode {
     if cli::require(cli::claude_code()).is_none() {
@@ -20,7 +25,8 @@ fn main() -> ExitCode {
     suite::run(&cases![
         the_example_runs_on_claude_code,
         without_leave_to_write_nothing_is_written,
-        a_run_that_nobody_watches_says_what_waits_and_is_answered_from_elsewhere
+        a_run_that_nobody_watches_says_what_waits_and_is_answered_from_elsewhere,
+        a_run_at_a_terminal_goes_on_when_it_is_answered_from_elsewhere
     ])
 }
 
@@ -163,4 +169,31 @@ async fn a_run_that_nobody_watches_says_what_waits_and_is_answered_from_elsewher
     assert!(allowed >= 4, "each task that writes was asked about: {stderr}");
     assert!(stderr.contains("wants to use Bash"), "{stderr}");
     assert!(folder.path().join("target/hello/page.txt").exists());
+}
+
+async fn a_run_at_a_terminal_goes_on_when_it_is_answered_from_elsewhere() {
+    let server = ScriptedAnthropic::start(script()).await.unwrap();
+    let home = CliHome::new(&server).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_owned();
+    let ran = tokio::task::spawn_blocking(move || {
+        let mut terminal = Terminal::runs(&run(&path, &home, ASK, &[]));
+        terminal.sees("May it?");
+        let code = terminal.ended(|| allow_all(&path));
+        (code, terminal.all())
+    });
+    let (code, seen) = ran.await.unwrap();
+    assert_eq!(code, 0, "{seen}");
+    assert!(seen.contains("Too late: "), "the question was given up: {seen}");
+    assert!(folder.path().join("target/hello/page.txt").exists());
+}
+
+/// Allows what waits. The run may end meanwhile, and its core with it.
+fn allow_all(folder: &Path) {
+    let list = cortex(folder).args(["approvals", "list", "--json"]).output().unwrap();
+    let list: Value = serde_json::from_slice(&list.stdout).unwrap_or_default();
+    let waiting = list.get("approvals").and_then(Value::as_array).into_iter().flatten();
+    for id in waiting.filter_map(|approval| approval.get("approval_id")?.as_str()) {
+        cortex(folder).args(["approvals", "allow", id]).output().unwrap();
+    }
 }

@@ -136,7 +136,10 @@ mod linux {
         let done = |text: &str| print(&json!({"done": {"text": text}}));
         let say = |text: &str| print(&json!({"say": text}));
         match act {
-            Act::Say(text) => format!("{}; {}", say(text), done(text)),
+            Act::Say(text) => {
+                let lines: Vec<_> = text.lines().map(say).collect();
+                format!("{}\n{}", lines.join("\n"), done(text))
+            }
             Act::SayInTwo { first, rest, gate } => {
                 let both = done(&format!("{first}\n{rest}"));
                 format!("{}; {}; {}; {both}", say(first), wait(gate), say(rest))

@@ -6,14 +6,14 @@ use cortex_lib::api::operator::{
     AllowApproval, AlwaysAllowApproval, AnswerApproval, DenyApproval, GetApproval, ListApprovals,
 };
 use cortex_lib::api::view::ApprovalView;
-use cortex_lib::domain::approval::{Answers, ApprovalStatus, Question, Rule};
+use cortex_lib::domain::approval::{Answers, ApprovalStatus, Question};
 use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::ids::ApprovalId;
 
 use super::screen::{Screen, card, cell, pretty, table, word};
 use super::{Exit, Global, find, with_door};
 use crate::door::Door;
-use crate::run::words;
+use crate::run::{self, words};
 
 /// What agents want to use and ask
 #[derive(Debug, Args)]
@@ -113,7 +113,11 @@ impl Action {
                 let (approval_id, input) = (which.find(door).await?, input.clone());
                 let made = door.call(AlwaysAllowApproval { approval_id, input }).await?;
                 return screen.show(&made, |made| {
-                    format!("{}\n\nnew rule  {}", show(&made.approval, door), rule(&made.rule))
+                    format!(
+                        "{}\n\nnew rule  {}",
+                        show(&made.approval, door),
+                        words::rule(&made.rule)
+                    )
                 });
             }
         };
@@ -195,15 +199,9 @@ fn lines(approvals: &[ApprovalView]) -> String {
 
 /// A request with what it is about and what answers it.
 fn show(approval: &ApprovalView, door: &Door) -> String {
-    let id = &approval.approval_id;
     let next = (approval.state == ApprovalStatus::Pending).then(|| {
-        let ways: &[&str] = if approval.questions.is_empty() {
-            &["allow", "always", "deny"]
-        } else {
-            &["answer", "deny"]
-        };
-        let hint = |way: &&str| door.hint(&format!("approvals {way} {id}"));
-        ways.iter().map(hint).collect::<Vec<_>>().join("\n")
+        let hints = run::answers(approval).into_iter().map(|words| door.hint(&words));
+        hints.collect::<Vec<_>>().join("\n")
     });
     let decided = approval.decided_at.map(|at| {
         let by = approval.decided_by.as_ref().map(|by| format!("by {by} ")).unwrap_or_default();
@@ -218,7 +216,7 @@ fn show(approval: &ApprovalView, door: &Door) -> String {
     });
     card([
         ("approval", Some(approval.summary.clone())),
-        ("id", Some(id.to_string())),
+        ("id", Some(approval.approval_id.to_string())),
         ("agent", Some(approval.agent_name.clone())),
         ("task", approval.task_id.as_ref().map(ToString::to_string)),
         ("tool", Some(approval.tool.clone())),
@@ -247,11 +245,4 @@ fn question(question: &Question) -> String {
     };
     let choices: String = question.choices.iter().map(choice).collect();
     format!("{}: {}{how}{choices}", question.id, question.text)
-}
-
-/// A rule in one line.
-pub(super) fn rule(rule: &Rule) -> String {
-    let input = rule.input.as_ref().map(|input| format!(" with {input:?}")).unwrap_or_default();
-    let agent = rule.agent.as_ref().map(|agent| format!(" of {agent}")).unwrap_or_default();
-    words::plain(&format!("{}: {} {}{input}{agent}", rule.id, word(&rule.decide), rule.tool))
 }

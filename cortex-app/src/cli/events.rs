@@ -8,11 +8,12 @@ use super::screen::Screen;
 use super::{Exit, Global, with_door};
 use crate::door::Door;
 use crate::signals::StopRequests;
+use crate::stdout;
 
 /// Show what happened, and what happens
 #[derive(Debug, Args)]
 pub(super) struct Events {
-    /// Go on with what comes, until Ctrl-C
+    /// Go on with what comes, until Ctrl-C or until nobody reads it
     #[arg(long, short)]
     follow: bool,
     /// Only events behind this number
@@ -43,8 +44,9 @@ impl Events {
                 next = events.next() => next?,
             };
             let Some(event) = next else { return Ok(()) };
-            screen.line(&line(&event, screen))?;
-            if !self.follow && event.seq >= newest {
+            let is_read = stdout::line(line(&event, screen).trim_end());
+            let is_read = is_read.map_err(|error| stdout::failure(&error))?;
+            if !is_read || (!self.follow && event.seq >= newest) {
                 return Ok(());
             }
         }

@@ -46,7 +46,7 @@ impl Screen {
     ///
     /// `core.output_failed`: what the command did stays done.
     pub fn line(self, text: &str) -> Result<()> {
-        stdout::line(text.trim_end()).map_err(|error| stdout::failure(&error))
+        stdout::line(text.trim_end()).map(drop).map_err(|error| stdout::failure(&error))
     }
 
     /// Says something beside the results, for a person alone.

@@ -26,7 +26,10 @@ impl Serve {
         log::to_file(&data_dir, &config.log, global.verbose)?;
         let opened = boot::open(&data_dir, &config, Life::Long, Vec::new()).await?;
         if let Some(error) = opened.endpoint.failure() {
-            opened.close().await?;
+            if let Err(error) = opened.close().await {
+                // The endpoint is the news; this may well come from the same trouble.
+                tracing::warn!(code = %error.code(), "the core did not close well: {}", error.message());
+            }
             return Err(error);
         }
         if let Err(error) = announce(&opened, screen) {

@@ -42,6 +42,9 @@ pub(crate) struct Chosen {
     pub(crate) keep: bool,
 }
 
+/// What to do after an interrupt.
+const AGAIN: &str = "See the rest of it: cortex demo";
+
 /// Runs the demo and tells what happened.
 ///
 /// # Errors
@@ -49,20 +52,27 @@ pub(crate) struct Chosen {
 /// `core.defect` when the surroundings cannot be left.
 pub(crate) async fn demo(chosen: Chosen, global: &Global) -> Result<Exit> {
     let Some(surroundings) = Clean::of_this_process() else { return surroundings::again() };
+    // First of all: an interrupt leaves nothing behind, whenever it comes.
+    let mut stops = StopRequests::listen()?;
     let mut show = Show::new(global.json);
-    let stage = match Stage::set(&chosen, &surroundings).await {
+    let set = tokio::select! { biased;
+        () = stops.next() => Err(Ending::Interrupted(AGAIN.to_owned())),
+        set = Stage::set(&chosen, &surroundings) => set.map_err(Ending::before),
+    };
+    let stage = match set {
         Ok(stage) => stage,
-        Err(error) => {
-            let outcome = Outcome::before(error);
-            show.ended(&outcome.ending, None)?;
-            return Ok(Exit::Run(outcome.ending.exit_code()));
+        Err(ending) => {
+            show.ended(&ending, None)?;
+            return Ok(Exit::Run(ending.exit_code()));
         }
     };
     show.note(&stage.announcement());
-    let (outcome, integrated) = stage.run(global, &mut show).await;
+    let (outcome, integrated) = stage.run(global, &mut show, stops).await;
+    // Before anything is told: what cannot be written costs nobody the folder.
+    let told = stage.leave(&outcome, integrated, chosen.keep);
     show.ended(&outcome.ending, outcome.objective.as_ref())?;
-    stage.leave(&outcome, integrated, chosen.keep).show(global.json)?;
-    Ok(Exit::Run(outcome.ending.exit_code()))
+    told.show(global.json)?;
+    Ok(if told.has_failed() { Exit::Failed } else { Exit::Run(outcome.ending.exit_code()) })
 }
 
 /// Everything that the demo needs: dropped, nothing of it is left.
@@ -77,7 +87,9 @@ struct Stage {
 impl Stage {
     async fn set(chosen: &Chosen, surroundings: &Clean) -> Result<Self> {
         let (cli, executable) = find(chosen, surroundings)?;
-        let place = Place::new()?;
+        // On a thread of its own: git takes a while, and an interrupt is heard meanwhile.
+        let place = tokio::task::spawn_blocking(Place::new).await;
+        let place = place.map_err(|error| Error::new(Code::Defect, error.to_string()))??;
         let script = model::script(cli, &place.project());
         let no_model = |error: std::io::Error| {
             Error::new(Code::Defect, format!("the scripted model cannot be served: {error}"))
@@ -98,7 +110,12 @@ impl Stage {
     }
 
     /// Runs the objective as `cortex run` does, and brings in what was made in a worktree.
-    async fn run(&self, global: &Global, show: &mut Show) -> (Outcome, Result<bool>) {
+    async fn run(
+        &self,
+        global: &Global,
+        show: &mut Show,
+        mut stops: StopRequests,
+    ) -> (Outcome, Result<bool>) {
         let objective = self.place.objective();
         let runtime = RuntimeId::new(self.cli.runtime());
         let file = match ObjectiveFile::read(&objective, Some(&runtime)) {
@@ -107,14 +124,9 @@ impl Stage {
                 return (Outcome { ending: Ending::BadFile(error), objective: None }, Ok(false));
             }
         };
-        let opened = async {
-            let stops = StopRequests::listen()?;
-            let own = Global { data_dir: Some(self.place.data_dir()), ..global.clone() };
-            Ok((Door::open_with(&own, Opening::of(Life::Brief)).await?, stops))
-        };
-        let opened: Result<_> = opened.await;
-        let (door, mut stops) = match opened {
-            Ok(opened) => opened,
+        let own = Global { data_dir: Some(self.place.data_dir()), ..global.clone() };
+        let door = match Door::open_with(&own, Opening::of(Life::Brief)).await {
+            Ok(door) => door,
             Err(error) => return (Outcome::before(error), Ok(false)),
         };
         let wishes = Wishes {
@@ -126,7 +138,7 @@ impl Stage {
         };
         let mut outcome = run::run(&door, &file, &wishes, show, stops.next()).await;
         if let Ending::Interrupted(next) = &mut outcome.ending {
-            "See the rest of it: cortex demo".clone_into(next);
+            AGAIN.clone_into(next);
         }
         let integrated = integrate(&door, &outcome).await;
         run::close(door, show, stops, &outcome.ending).await;

@@ -78,6 +78,11 @@ impl Told {
         }
     }
 
+    /// Whether something went wrong after the objective had ended well.
+    pub(super) fn has_failed(&self) -> bool {
+        self.completed && self.integration_error.is_some()
+    }
+
     /// Says it.
     ///
     /// # Errors
@@ -85,7 +90,7 @@ impl Told {
     /// `core.output_failed`.
     pub(super) fn show(&self, json: bool) -> Result<()> {
         let text = if json { serde_json::to_string(self).unwrap_or_default() } else { self.text() };
-        stdout::line(&text).map_err(|error| stdout::failure(&error))
+        stdout::line(&text).map(drop).map_err(|error| stdout::failure(&error))
     }
 
     fn text(&self) -> String {

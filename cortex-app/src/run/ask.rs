@@ -1,32 +1,98 @@
 //! Asks the person at the terminal: whether a result holds, whether a tool may run, what an agent wants to know.
 
-use std::io::{BufRead, Write};
+use std::io::{BufRead, BufReader, Write};
 
 use cortex_lib::api::view::{ApprovalView, TaskView};
 use cortex_lib::domain::approval::{Answers, Question};
-use tokio::sync::oneshot;
+use tokio::sync::mpsc;
 
 use super::words;
 
 /// Lines of a result that are shown with the question; `s` shows all.
 const SHOWN_LINES: usize = 12;
 
-/// Whether the person says that the result of this task holds. Closed input says no.
-pub(crate) async fn approves(task: &TaskView) -> bool {
-    let text = task
-        .attempts
-        .last()
-        .and_then(|attempt| attempt.result.as_ref())
-        .map(|result| words::lines(&result.text))
-        .unwrap_or_default();
-    let question = format!(
-        "\n{} ({}) returned, and the project has no verification:\n",
-        words::plain(&task.title),
-        task.key
-    );
-    at_terminal(move || dialogue(&question, &text, std::io::stdin().lock(), std::io::stderr()))
-        .await
-        .unwrap_or(false)
+/// The person at the terminal. A question may be dropped when its answer is not wanted any more.
+#[derive(Debug)]
+pub(crate) struct Person {
+    typed: Typed,
+}
+
+impl Person {
+    /// Whoever types into this program.
+    pub(crate) fn here() -> Self {
+        Self { typed: Typed::of(BufReader::new(std::io::stdin())) }
+    }
+
+    /// Whether the person says that the result of this task holds. Closed input says no.
+    pub(crate) async fn approves(&mut self, task: &TaskView) -> bool {
+        let text = task
+            .attempts
+            .last()
+            .and_then(|attempt| attempt.result.as_ref())
+            .map(|result| words::lines(&result.text))
+            .unwrap_or_default();
+        let question = format!(
+            "\n{} ({}) returned, and the project has no verification:\n",
+            words::plain(&task.title),
+            task.key
+        );
+        dialogue(&question, &text, self.typed.anew(), std::io::stderr()).await
+    }
+
+    /// What the person says about this request. Closed input says nothing.
+    pub(crate) async fn decides(&mut self, approval: &ApprovalView) -> Said {
+        let (typed, out) = (self.typed.anew(), std::io::stderr());
+        if approval.questions.is_empty() {
+            tool(approval, typed, out).await
+        } else {
+            questions(approval, typed, out).await
+        }
+    }
+}
+
+/// Lines as they are typed. A thread of its own reads them, which nobody joins: reading a terminal cannot be broken off,
+/// and must not hold up the end of the program.
+#[derive(Debug)]
+struct Typed {
+    /// Asks the thread for one line. It reads no further: a program in the background that reads is stopped.
+    wanted: mpsc::Sender<()>,
+    lines: mpsc::Receiver<Option<String>>,
+    /// Whether a line was asked for that did not come yet.
+    is_reading: bool,
+}
+
+impl Typed {
+    fn of(mut input: impl BufRead + Send + 'static) -> Self {
+        let (wanted, mut wants) = mpsc::channel(1);
+        let (typed, lines) = mpsc::channel(1);
+        std::thread::spawn(move || {
+            while wants.blocking_recv().is_some() {
+                if typed.blocking_send(read_line(&mut input)).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { wanted, lines, is_reading: false }
+    }
+
+    /// For a new question: what was typed too late for one that was dropped is no answer to it.
+    fn anew(&mut self) -> &mut Self {
+        if self.lines.try_recv().is_ok() {
+            self.is_reading = false;
+        }
+        self
+    }
+
+    /// The next line. None: nobody types any more.
+    async fn line(&mut self) -> Option<String> {
+        if !self.is_reading {
+            self.wanted.try_send(()).ok()?;
+            self.is_reading = true;
+        }
+        let line = self.lines.recv().await;
+        self.is_reading = false;
+        line.flatten()
+    }
 }
 
 /// What a person says about a tool that an agent wants to use.
@@ -44,35 +110,13 @@ pub(crate) enum Said {
     Nothing,
 }
 
-/// What the person says about this request. Closed input says nothing.
-pub(crate) async fn decides(approval: &ApprovalView) -> Said {
-    let approval = approval.clone();
-    let said = at_terminal(move || {
-        let (input, out) = (std::io::stdin().lock(), std::io::stderr());
-        if approval.questions.is_empty() {
-            tool(&approval, input, out)
-        } else {
-            questions(&approval, input, out)
-        }
-    });
-    said.await.unwrap_or(Said::Nothing)
-}
-
-/// On a thread of its own, which nobody joins: reading a terminal cannot be broken off, and must not hold up the end of
-/// the program.
-async fn at_terminal<T: Send + 'static>(talk: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-    let (answer, answered) = oneshot::channel();
-    std::thread::spawn(move || drop(answer.send(talk())));
-    answered.await.ok()
-}
-
-fn tool(approval: &ApprovalView, mut input: impl BufRead, mut out: impl Write) -> Said {
+async fn tool(approval: &ApprovalView, typed: &mut Typed, mut out: impl Write) -> Said {
     let mut say = |text: &str| write!(out, "{text}").and_then(|()| out.flush()).ok();
     let (agent, tool) = (words::plain(&approval.agent_name), words::plain(&approval.tool));
     say(&format!("\n{agent} wants to use {tool}: {}\n", words::lines(&approval.summary)));
     loop {
         say("May it? [y]es, [n]o, [a]lways, [s]how all: ");
-        let Some(line) = read_line(&mut input) else { return Said::Nothing };
+        let Some(line) = typed.line().await else { return Said::Nothing };
         match line.to_lowercase().as_str() {
             "y" | "yes" => return Said::Allow,
             "n" | "no" => return Said::Deny,
@@ -81,12 +125,14 @@ fn tool(approval: &ApprovalView, mut input: impl BufRead, mut out: impl Write) -
                 let all = serde_json::to_string_pretty(&approval.input).unwrap_or_default();
                 say(&format!("in {}\n{}\n", approval.cwd.display(), words::lines(&all)));
             }
-            _ => {}
+            _ => {
+                say("That is none of y, n, a and s.\n");
+            }
         }
     }
 }
 
-fn questions(approval: &ApprovalView, mut input: impl BufRead, mut out: impl Write) -> Said {
+async fn questions(approval: &ApprovalView, typed: &mut Typed, mut out: impl Write) -> Said {
     let mut say = |text: &str| write!(out, "{text}").and_then(|()| out.flush()).ok();
     say(&format!("\n{} asks:\n", words::plain(&approval.agent_name)));
     let mut answers = Answers::new();
@@ -98,12 +144,8 @@ fn questions(approval: &ApprovalView, mut input: impl BufRead, mut out: impl Wri
             say(&format!("  {}. {}\n", at.saturating_add(1), words::plain(&text)));
         }
         loop {
-            say(match (question.choices.is_empty(), question.multiple) {
-                (true, _) => "Your answer (empty: decline): ",
-                (false, true) => "Numbers with commas between (empty: decline): ",
-                (false, false) => "A number (empty: decline): ",
-            });
-            let Some(line) = read_line(&mut input) else { return Said::Nothing };
+            say(&format!("{} (empty: decline): ", wanted(question)));
+            let Some(line) = typed.line().await else { return Said::Nothing };
             if line.is_empty() {
                 return Said::Deny;
             }
@@ -111,9 +153,20 @@ fn questions(approval: &ApprovalView, mut input: impl BufRead, mut out: impl Wri
                 answers.insert(question.id.clone(), given);
                 break;
             }
+            say(&format!("That is none of the numbers 1 to {}.\n", question.choices.len()));
         }
     }
     Said::Answers(answers)
+}
+
+/// What is to be typed.
+fn wanted(question: &Question) -> String {
+    if question.choices.is_empty() {
+        return "Your answer".to_owned();
+    }
+    let number = if question.multiple { "Numbers with commas between" } else { "A number" };
+    let or_words = if question.free_text { ", or your own words" } else { "" };
+    format!("{number}{or_words}")
 }
 
 /// What was typed as an answer: choices by their numbers, or other words where they are taken.
@@ -138,7 +191,7 @@ fn read_line(input: &mut impl BufRead) -> Option<String> {
     }
 }
 
-fn dialogue(question: &str, text: &str, mut input: impl BufRead, mut out: impl Write) -> bool {
+async fn dialogue(question: &str, text: &str, typed: &mut Typed, mut out: impl Write) -> bool {
     // Whoever cannot read the question will not answer it either.
     let mut say = |text: &str| write!(out, "{text}").and_then(|()| out.flush()).ok();
     let mut lines: Vec<_> = text.lines().collect();
@@ -151,17 +204,19 @@ fn dialogue(question: &str, text: &str, mut input: impl BufRead, mut out: impl W
     }
     loop {
         say("Does it hold? [y]es, [n]o, [s]how all: ");
-        let Some(line) = read_line(&mut input) else { return false };
+        let Some(line) = typed.line().await else { return false };
         match line.to_lowercase().as_str() {
             "y" | "yes" => return true,
             "n" | "no" => return false,
             "s" | "show" => {
                 say(&format!("{text}\n"));
             }
-            _ => {}
+            _ => {
+                say("That is none of y, n and s.\n");
+            }
         }
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -13,13 +13,15 @@ use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::ids::{ObjectiveId, TaskId};
 use cortex_lib::store::Event;
 use futures_util::FutureExt as _;
+use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::answer::Requests;
+use super::answer::{self, Requests};
+use super::ask::Person;
+use super::clock;
 use super::progress::Progress;
 use super::screen::FRAME;
-use super::show::Show;
-use super::{ask, clock};
+use super::show::{self, Show};
 use crate::door::{Door, EventStream, OutputStream};
 
 /// Looks at least this often: what time alone changes makes no event.
@@ -84,21 +86,21 @@ impl Follow<'_> {
         let (mut changed, mut looked) = (true, Instant::now());
         let mut declined = BTreeSet::new();
         let mut stuck_since = None;
+        let mut person = Person::here();
         loop {
             tokio::select! { biased;
                 _ = frames.tick() => {
                     if changed || looked.elapsed() >= LOOK_EVERY {
                         (changed, looked) = (false, Instant::now());
-                        if let Some(stop) = self.look(&mut declined, &mut stuck_since).await? {
+                        if let Some(stop) = self.look(&mut person, &mut declined, &mut stuck_since).await? {
                             return Ok(stop);
                         }
                     }
                     self.show.tick(&self.progress, clock::now());
                 }
                 event = self.events.next() => {
-                    let event = event?.ok_or_else(|| Error::new(Code::CoreStopped, "the core has stopped"))?;
+                    let event = self.heard(event)?;
                     changed = true;
-                    self.hear(&event);
                     if event.kind == EventKind::ObjectiveEnded {
                         // Nothing is gained by waiting for the next frame.
                         frames.reset_immediately();
@@ -116,6 +118,7 @@ impl Follow<'_> {
     /// Takes the newest state and does what it asks for.
     async fn look(
         &mut self,
+        person: &mut Person,
         declined: &mut BTreeSet<TaskId>,
         stuck_since: &mut Option<Instant>,
     ) -> Result<Option<Stop>> {
@@ -129,12 +132,12 @@ impl Follow<'_> {
             self.show.tick(&self.progress, clock::now());
             return Ok(Some(Stop::Ended(status)));
         }
-        self.requests.look(self.door, self.show, self.progress.view()).await?;
+        self.answer_requests(person).await?;
         let view = self.progress.view();
         let blocked: Vec<_> =
             view.tasks.iter().filter(|task| is_unverified(task)).cloned().collect();
         for task in blocked {
-            if self.approve(&task, declined).await? {
+            if self.approve(&task, person, declined).await? {
                 // It may have let others start: look again before anything is concluded.
                 return Ok(None);
             }
@@ -152,8 +155,55 @@ impl Follow<'_> {
         Ok(None)
     }
 
-    /// Whether the task was approved. A person is asked once about each.
-    async fn approve(&mut self, task: &TaskView, declined: &mut BTreeSet<TaskId>) -> Result<bool> {
+    /// Deals with what agents want to use and ask.
+    async fn answer_requests(&mut self, person: &mut Person) -> Result<()> {
+        loop {
+            let next = self.requests.next(self.door, self.show, self.progress.view()).await?;
+            let Some(approval) = next else { return Ok(()) };
+            self.show.aside();
+            let said =
+                self.unless(person.decides(&approval), |event| answer::settles(event, &approval));
+            match said.await? {
+                Some(said) => {
+                    self.requests.decide(self.door, self.show, &approval, said).await?;
+                }
+                None => {
+                    self.show.note("Too late: that was answered elsewhere, or its turn is over.");
+                }
+            }
+        }
+    }
+
+    /// What the person says, unless something happens first that makes it pointless. What happens meanwhile is heard.
+    async fn unless<T>(
+        &mut self,
+        says: impl Future<Output = T>,
+        is_pointless: impl Fn(&Event) -> bool,
+    ) -> Result<Option<T>> {
+        let mut says = std::pin::pin!(says);
+        loop {
+            tokio::select! { biased;
+                event = self.events.next() => {
+                    let event = self.heard(event)?;
+                    if is_pointless(&event) {
+                        // The person has typed no line end.
+                        show::line("");
+                        return Ok(None);
+                    }
+                }
+                said = &mut says => return Ok(Some(said)),
+            }
+        }
+    }
+
+    /// Whether the next look shows something new: the task was approved, or needs it no more. A person is asked once
+    /// about each.
+    async fn approve(
+        &mut self,
+        task: &TaskView,
+        person: &mut Person,
+        declined: &mut BTreeSet<TaskId>,
+    ) -> Result<bool> {
         let reason = match self.approval {
             Approval::Nobody => return Ok(false),
             Approval::Always => "cortex run --approve-unverified",
@@ -163,11 +213,18 @@ impl Follow<'_> {
                 let whole =
                     self.door.call(GetTaskStatus { task_id: task.task_id.clone() }).await?.task;
                 self.show.aside();
-                if !ask::approves(&whole).await {
-                    declined.insert(task.task_id.clone());
-                    return Ok(false);
+                let changes = |event: &Event| {
+                    let id = event.data.get("task_id").and_then(Value::as_str);
+                    event.kind == EventKind::TaskChanged && id == Some(task.task_id.as_str())
+                };
+                match self.unless(person.approves(&whole), changes).await? {
+                    Some(true) => "cortex run",
+                    Some(false) => {
+                        declined.insert(task.task_id.clone());
+                        return Ok(false);
+                    }
+                    None => return Ok(true),
                 }
-                "cortex run"
             }
         };
         let approve = ApproveTask {
@@ -181,6 +238,13 @@ impl Follow<'_> {
             Err(error) if error.code() == Code::TaskStateConflict => Ok(true),
             Err(error) => Err(error),
         }
+    }
+
+    /// Hears what came, as long as there is a core.
+    fn heard(&mut self, event: Result<Option<Event>>) -> Result<Event> {
+        let event = event?.ok_or_else(|| Error::new(Code::CoreStopped, "the core has stopped"))?;
+        self.hear(&event);
+        Ok(event)
     }
 
     fn hear(&mut self, event: &Event) {

@@ -31,7 +31,7 @@ use cortex_lib::error::{Code, Error, Result};
 pub(crate) use close::close;
 pub(crate) use ending::Ending;
 pub(crate) use file::ObjectiveFile;
-pub(crate) use hints::Hints;
+pub(crate) use hints::{Hints, answers};
 pub(crate) use show::Show;
 
 use crate::door::{Door, EventStream, OutputStream};

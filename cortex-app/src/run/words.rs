@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use cortex_lib::api::view::{ObjectiveView, TaskView};
+use cortex_lib::domain::approval::{Decide, Rule};
 use cortex_lib::domain::task::Evidence;
 use cortex_lib::domain::waiting::{NotEligibleReason, WaitReason, Waiting, WaitingForTasks};
 use cortex_lib::ids::{AgentId, TaskId};
@@ -142,6 +143,18 @@ pub(crate) fn failure(task: &TaskView) -> String {
         || "no reason is known".to_owned(),
         |failure| format!("{} ({})", plain(&failure.message), failure.cause),
     )
+}
+
+/// A rule for tool requests in one line.
+pub(crate) fn rule(rule: &Rule) -> String {
+    let decides = match rule.decide {
+        Decide::Allow => "allow",
+        Decide::Deny => "deny",
+        Decide::Ask => "ask",
+    };
+    let input = rule.input.as_ref().map(|input| format!(" with {input:?}")).unwrap_or_default();
+    let agent = rule.agent.as_ref().map(|agent| format!(" of {agent}")).unwrap_or_default();
+    plain(&format!("{}: {decides} {}{input}{agent}", rule.id, rule.tool))
 }
 
 /// A length of time: tenths of a second below a minute.

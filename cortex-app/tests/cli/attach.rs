@@ -102,10 +102,13 @@ impl Person {
     fn ended(&mut self) -> u32 {
         let status = wait_for("the end of the program", || self.program.try_wait().unwrap());
         assert_eq!(format!("{:?}", self.terminal.get_termios().unwrap()), self.before);
-        let all = self.all();
         for mode in [5, 47, 1047, 1049, 2004] {
-            let on = all.rfind(&format!("\x1b[?{mode}h"));
-            assert!(all.rfind(&format!("\x1b[?{mode}l")) >= on, "{mode}: {all:?}");
+            // What it printed last may still be on its way.
+            wait_for("the end of a mode", || {
+                let all = self.all();
+                let on = all.rfind(&format!("\x1b[?{mode}h"));
+                (all.rfind(&format!("\x1b[?{mode}l")) >= on).then_some(())
+            });
         }
         status.exit_code()
     }

@@ -167,21 +167,26 @@ fn ran(output: std::process::Output) -> Ran {
 /// A program that prints lines of JSON. Dropped, it is killed.
 pub struct Lines {
     child: Child,
-    out: BufReader<ChildStdout>,
+    out: Option<BufReader<ChildStdout>>,
 }
 
 impl Lines {
     pub fn of(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        Self { child, out }
+        Self { child, out: Some(out) }
     }
 
     /// Waits for its next line.
     pub fn line(&mut self) -> Value {
         let mut line = String::new();
-        self.out.read_line(&mut line).unwrap();
+        self.out.as_mut().unwrap().read_line(&mut line).unwrap();
         serde_json::from_str(&line).unwrap()
+    }
+
+    /// Reads no more of it.
+    pub fn leave(&mut self) {
+        self.out = None;
     }
 
     /// Waits for its end; its exit code.

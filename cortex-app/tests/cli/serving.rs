@@ -230,6 +230,17 @@ fn a_doctor_asks_the_core_that_serves() {
 }
 
 #[test]
+fn events_are_followed_for_nobody_who_has_left() {
+    let home = Home::new();
+    let _serving = home.serve();
+    let mut follow = Lines::of(&mut home.command(&["events", "--follow", "--json"]));
+    assert_eq!(follow.line()["type"], "core.started");
+    follow.leave();
+    home.cortex(&["project", "add", "web", &home.folder("web")]).good();
+    assert_eq!(follow.ended(), Some(0));
+}
+
+#[test]
 fn followed_events_end_with_the_core() {
     let home = Home::new();
     let mut serving = home.serve();

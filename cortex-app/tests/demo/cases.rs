@@ -24,6 +24,9 @@ pub(crate) fn main() -> ExitCode {
         programs_read_lines_of_json,
         without_a_cli_it_says_how_to_get_one,
         an_interrupt_ends_it_in_order,
+        an_interrupt_while_it_is_set_up_leaves_nothing,
+        what_is_not_brought_in_is_a_failure,
+        a_full_disk_costs_nobody_the_kept_folder,
     ])
 }
 
@@ -102,6 +105,15 @@ fn names(folder: &Path) -> Vec<PathBuf> {
     }
     names.sort();
     names
+}
+
+/// The files in a folder, all the way down, with what is in them.
+fn contents(folder: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    let read = |path: PathBuf| {
+        let bytes = path.is_file().then(|| fs_err::read(&path).unwrap());
+        (path, bytes)
+    };
+    names(folder).into_iter().map(read).collect()
 }
 
 /// Processes whose environment or arguments name this folder.
@@ -186,7 +198,7 @@ async fn nothing_of_the_person_is_read_or_changed() {
     fs_err::write(claude.join("settings.json"), settings.to_string()).unwrap();
     fs_err::write(claude.join("CLAUDE.md"), "Always write in verse.").unwrap();
     fs_err::write(person.home().join(".gitconfig"), "[core]\n\tautocrlf = nonsense\n").unwrap();
-    let before = names(&person.home());
+    let before = contents(&person.home());
     let mut command = person.command(&["demo"]);
     command
         .env("ANTHROPIC_BASE_URL", theirs.url())
@@ -200,7 +212,7 @@ async fn nothing_of_the_person_is_read_or_changed() {
     completed(&output(command).await);
     assert_eq!(theirs.requests().len(), 0);
     assert_eq!(theirs.strangers().len() + theirs.others().len(), 0);
-    assert_eq!(names(&person.home()), before);
+    assert_eq!(contents(&person.home()), before);
     for never in ["hook-ran", "cortex", "repository"] {
         assert!(!person.path(never).exists(), "{never}");
     }
@@ -284,8 +296,9 @@ async fn an_interrupt_ends_it_in_order() {
     let person = with_claude_code();
     let mut command = person.command(&["demo"]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let (child, temporary) = (command.spawn().unwrap(), person.temporary());
-    let output = tokio::task::spawn_blocking(move || interrupted(child, &temporary)).await.unwrap();
+    let child = command.spawn().unwrap();
+    let output = tokio::task::spawn_blocking(move || interrupted(child, "DESIGN.md", |_| {}));
+    let output = output.await.unwrap();
     let (stdout, stderr) = told(&output);
     assert_eq!(output.status.code(), Some(130), "{stdout}\n{stderr}");
     assert!(stderr.contains("cortex demo"), "{stderr}");
@@ -293,18 +306,80 @@ async fn an_interrupt_ends_it_in_order() {
     assert_eq!(processes_in(person.folder.path()), Vec::<String>::new());
 }
 
-/// Interrupts a demo once its first file is there.
-fn interrupted(child: Child, temporary: &Path) -> Output {
+/// A `git` of this person that does this before the real one is asked.
+fn with_git(person: &Person, before: &str) {
+    let git = person.path("bin").join("git");
+    fs_err::write(&git, format!("#!/bin/sh\n{before}\nexec /usr/bin/git \"$@\"\n")).unwrap();
+    fs_err::set_permissions(&git, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+async fn an_interrupt_while_it_is_set_up_leaves_nothing() {
+    let person = with_claude_code();
+    let (began, go) = (person.path("began"), person.path("go"));
+    let waits = format!(
+        "touch '{}'\nuntil [ -e '{}' ]; do sleep 0.02; done",
+        began.display(),
+        go.display()
+    );
+    with_git(&person, &waits);
+    let mut command = person.command(&["demo"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let output = tokio::task::spawn_blocking(move || {
+        while !began.exists() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        // Git is let go on only after the interrupt was heard.
+        interrupted(child, "", |said| {
+            if said.contains("INTERRUPTED: before there was an objective") {
+                fs_err::write(&go, "").unwrap();
+            }
+        })
+    });
+    let output = output.await.unwrap();
+    let (stdout, stderr) = told(&output);
+    assert_eq!(output.status.code(), Some(130), "{stdout}\n{stderr}");
+    assert_eq!(names(&person.temporary()), Vec::<PathBuf>::new());
+}
+
+async fn what_is_not_brought_in_is_a_failure() {
+    let person = with_claude_code();
+    with_git(&person, "case \" $* \" in *' merge-tree '*) echo no disk >&2; exit 128;; esac");
+    let output = person.run(&["demo"]).await;
+    let (stdout, stderr) = told(&output);
+    assert!(
+        stdout.contains("What was made in the worktree was not brought in: "),
+        "{stdout}\n{stderr}"
+    );
+    assert_eq!(output.status.code(), Some(1), "{stdout}\n{stderr}");
+}
+
+async fn a_full_disk_costs_nobody_the_kept_folder() {
+    let person = with_claude_code();
+    let full = fs_err::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = person.command(&["demo", "--keep"]);
+    command.stdout(full.into_file());
+    let child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap()).await.unwrap();
+    let (_, stderr) = told(&output);
+    assert!(stderr.contains("core.output_failed"), "{stderr}");
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(names(&person.temporary()).iter().any(|name| name.ends_with("project/DESIGN.md")));
+}
+
+/// Interrupts a demo once it has said this. Shows what it says from there on.
+fn interrupted(mut child: Child, once: &str, mut show: impl FnMut(&str)) -> Output {
     use std::io::{BufRead as _, BufReader};
-    let mut child = child;
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut said = String::new();
-    while !said.contains("DESIGN.md") {
-        assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said} {}", temporary.display());
+    while !said.contains(once) {
+        assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "{said}");
     }
     let pid = child.id().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-    std::io::Read::read_to_string(&mut stderr, &mut said).unwrap();
+    while stderr.read_line(&mut said).unwrap() > 0 {
+        show(&said);
+    }
     let mut output = child.wait_with_output().unwrap();
     output.stderr = said.into_bytes();
     output

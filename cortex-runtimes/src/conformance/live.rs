@@ -12,7 +12,7 @@ use cortex_lib::port::{
     Turn, TurnEnd, TurnOutcome,
 };
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::case::{Stop, ensure};
 use super::place::LOOK_EVERY;
@@ -147,16 +147,23 @@ impl Live {
     pub(super) async fn last_words(&mut self) -> Result<String, Stop> {
         let words = self.wait("the end of the session", |live| live.words.take()).await?;
         ensure!(!words.trim().is_empty(), "the session does not say why it ended");
-        self.is_over()?;
+        self.is_over().await?;
         Ok(words)
     }
 
-    /// Fails when something comes from a session that is over.
-    pub(super) fn is_over(&mut self) -> Result<(), Stop> {
-        match self.events.try_recv() {
-            Ok(more) => Err(Stop::Failed(format!("behind the end of the session came {more:?}"))),
-            Err(_) => Ok(()),
+    /// Fails unless the events of a session that is over end.
+    async fn is_over(&mut self) -> Result<(), Stop> {
+        let otherwise = "the session is over, and its events do not end";
+        let more = timeout(self.patience, self.events.recv()).await;
+        match more.map_err(|_| Stop::Failed(otherwise.to_owned()))? {
+            Some(more) => Err(Stop::Failed(format!("behind the end of the session came {more:?}"))),
+            None => Ok(()),
         }
+    }
+
+    /// Whether its queue takes no more events before one is taken out of it.
+    pub(super) fn is_full(&self) -> bool {
+        self.events.capacity() == 0
     }
 
     /// Fails unless the session, which is closed, has told of this turn at most once and not as a success.
@@ -190,11 +197,13 @@ impl Live {
         what: &str,
         mut look: impl FnMut(&mut Self) -> Option<T>,
     ) -> Result<T, Stop> {
+        // For all of it: an agent that only says that it is busy keeps nobody waiting for ever.
+        let deadline = Instant::now() + self.patience;
         loop {
             if let Some(found) = look(self) {
                 return Ok(found);
             }
-            let event = timeout(self.patience, self.events.recv()).await;
+            let event = timeout_at(deadline, self.events.recv()).await;
             let shown = |live: &Self| {
                 let texts = live
                     .output

@@ -62,6 +62,15 @@ pub trait Stage: Send + Sync {
         Vec::new()
     }
 
+    /// Settles what the program asks a person who is new to it, so that they type to it at once. Before a terminal.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be written.
+    fn settle(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Lets the project bring all that could make this driver do or obey something: settings, hooks, servers, agents. Each
     /// makes the file `trace` when it runs. Returns whether there is any such thing.
     ///

@@ -90,6 +90,17 @@ impl Stage for Place {
         vec!["claude-haiku-4-5-20251001".to_owned(), "claude-sonnet-4-5-20250929".to_owned()]
     }
 
+    fn settle(&self) -> io::Result<()> {
+        let project = self.home.project();
+        let settled = json!({
+            "hasCompletedOnboarding": true,
+            "theme": "dark",
+            "projects": {project.to_string_lossy(): {"hasTrustDialogAccepted": true}},
+            "customApiKeyResponses": {"approved": ["y-that-opens-nothing"], "rejected": []},
+        });
+        fs_err::write(self.home.config().join(".claude.json"), settled.to_string())
+    }
+
     fn bring(&self, trace: &Path) -> io::Result<bool> {
         let project = self.home.project();
         let settings = project.join(".claude");

@@ -98,6 +98,13 @@ impl Stage for Place {
         vec!["gpt-5.6-luna".to_owned(), "gpt-5.5".to_owned()]
     }
 
+    fn settle(&self) -> io::Result<()> {
+        // The model of the configuration is one that it wants to replace, and asks about.
+        let config = self.home.codex_home().join("config.toml");
+        let text = fs_err::read_to_string(&config)?;
+        fs_err::write(&config, text.replace("\"gpt-5.5\"", "\"gpt-5.6-luna\""))
+    }
+
     fn bring(&self, trace: &Path) -> io::Result<bool> {
         let project = self.home.project();
         let brought = project.join(".codex");

@@ -21,6 +21,8 @@ mod live;
 #[cfg(target_os = "linux")]
 mod model;
 #[cfg(target_os = "linux")]
+mod mutants;
+#[cfg(target_os = "linux")]
 mod opencode;
 #[cfg(target_os = "linux")]
 mod page;
@@ -70,7 +72,7 @@ fn main() -> ExitCode {
         Some(program) => results.subject(Arc::new(opencode::OpenCodeSubject::new(program))),
         None => results.lack_one(),
     }
-    suite::run(&results.tests())
+    suite::run(&[mutants::tests(), results.tests()].concat())
 }
 
 /// What whoever runs this has set.

@@ -37,18 +37,25 @@ impl Subject for Scripted {
     }
 
     async fn stage(&self, scenario: &Scenario) -> Result<Box<dyn Stage>, String> {
-        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let world = ScriptedWorld::new();
-        let agent =
-            Agent { scenario: scenario.clone(), world: world.clone(), held: Arc::default() };
-        let (opening, turns) = (agent.clone(), agent.clone());
-        let runtime = ScriptedRuntime::new("scripted")
-            .in_world(&world)
-            .capabilities(CAPABILITIES)
-            .opening(move |spec| opening.opens(spec))
-            .turn(move |turn| turns.plays(turn));
-        Ok(Box::new(World { folder, runtime, agent }))
+        stage(scenario, |runtime| Arc::new(runtime))
     }
+}
+
+/// A place with a runtime that follows the scenario, and what is made of it.
+pub(crate) fn stage(
+    scenario: &Scenario,
+    make: impl FnOnce(ScriptedRuntime) -> Arc<dyn Runtime>,
+) -> Result<Box<dyn Stage>, String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let world = ScriptedWorld::new();
+    let agent = Agent { scenario: scenario.clone(), world: world.clone(), held: Arc::default() };
+    let (opening, turns) = (agent.clone(), agent.clone());
+    let runtime = ScriptedRuntime::new("scripted")
+        .in_world(&world)
+        .capabilities(CAPABILITIES)
+        .opening(move |spec| opening.opens(spec))
+        .turn(move |turn| turns.plays(turn));
+    Ok(Box::new(World { folder, runtime: make(runtime), agent }))
 }
 
 /// What it does here. In the tests of the core it may stand for a driver that can do more.
@@ -63,16 +70,19 @@ const CAPABILITIES: [Capability; 5] = [
 const USAGE: Usage =
     Usage { input_tokens: Some(12), output_tokens: Some(7), cached_tokens: None, cost_usd: None };
 
+/// What its program takes to start, so that somebody can give it up before.
+const STARTS: Duration = Duration::from_millis(20);
+
 struct World {
     folder: TempDir,
-    runtime: ScriptedRuntime,
+    runtime: Arc<dyn Runtime>,
     agent: Agent,
 }
 
 #[async_trait]
 impl Stage for World {
     fn runtime(&self) -> Arc<dyn Runtime> {
-        Arc::new(self.runtime.clone())
+        Arc::clone(&self.runtime)
     }
 
     fn project(&self) -> PathBuf {
@@ -160,7 +170,7 @@ impl Agent {
                 Error::new(Code::RuntimeStartFailed, "nobody knows the session")
                     .with("resume_unknown", true),
             ),
-            _ => Opening::AT_ONCE,
+            _ => Opening::After(STARTS),
         }
     }
 
@@ -171,7 +181,7 @@ impl Agent {
         }
         let acts = self.scenario.reply(&turn.instruction).map(|reply| reply.acts.as_slice());
         match acts {
-            Some([Act::Say(text)]) => script.say(text).answer(text),
+            Some([Act::Say(text)]) => text.lines().fold(script, Script::say).answer(text),
             Some([Act::SayLong(count)]) => script.answer("x".repeat(*count)),
             Some([Act::SayWord]) => {
                 let texts = self.texts(turn);

@@ -89,15 +89,13 @@ impl Session for LineSession {
         let room = room.map_err(|_| Error::new(Code::RuntimeSessionEnded, "nobody listens"))?;
         let (answers, answered) = mpsc::channel(ANSWERS_MAX);
         let stop = CancellationToken::new();
-        {
-            let mut running = lock(&self.running);
-            // Under the lock, so that a close sees every turn that was accepted.
-            self.live()?;
-            if running.is_some() {
-                return Err(Error::new(Code::RuntimeTurnInProgress, "another turn runs"));
-            }
-            *running = Some(Running { turn: turn.id.clone(), stop: stop.clone(), answers });
+        // Until the turn is spawned, so that a close waits for every turn that was accepted.
+        let mut accepted = lock(&self.running);
+        self.live()?;
+        if accepted.is_some() {
+            return Err(Error::new(Code::RuntimeTurnInProgress, "another turn runs"));
         }
+        *accepted = Some(Running { turn: turn.id.clone(), stop: stop.clone(), answers });
         let run = Run { spec: Arc::clone(&self.spec), events: self.events.clone() };
         let (program, running) = (self.program.clone(), Arc::clone(&self.running));
         self.turns.spawn(async move {

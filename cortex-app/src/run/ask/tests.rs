@@ -1,9 +1,40 @@
+use std::io::Cursor;
+
+use futures_util::FutureExt as _;
+
 use super::*;
 
+/// What a dialogue comes to when these lines are typed, and what the person reads.
+fn talk<T>(typed: &str, dialogue: impl AsyncFnOnce(&mut Typed, &mut Vec<u8>) -> T) -> (T, String) {
+    let (mut typed, mut out) = (Typed::of(Cursor::new(typed.to_owned())), Vec::new());
+    let said = runtime().block_on(dialogue(&mut typed, &mut out));
+    (said, String::from_utf8(out).unwrap())
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().build().unwrap()
+}
+
 fn dialogue_on(text: &str, typed: &str) -> (bool, String) {
-    let mut out = Vec::new();
-    let answer = dialogue("Q\n", text, typed.as_bytes(), &mut out);
-    (answer, String::from_utf8(out).unwrap())
+    talk(typed, async |typed, out| dialogue("Q\n", text, typed, out).await)
+}
+
+#[cfg(unix)]
+/// A question that was dropped leaves its reader waiting: what is typed then answers nothing.
+#[test]
+fn what_was_typed_for_a_question_that_was_dropped_answers_no_other() {
+    let (hands, fingers) = std::os::unix::net::UnixStream::pair().unwrap();
+    let mut typed = Typed::of(BufReader::new(fingers));
+    runtime().block_on(async {
+        assert_eq!(typed.line().now_or_never(), None);
+        writeln!(&hands, "late").unwrap();
+        while typed.lines.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        let typed = typed.anew();
+        writeln!(&hands, "answer").unwrap();
+        assert_eq!(typed.line().await.as_deref(), Some("answer"));
+    });
 }
 
 #[test]
@@ -30,7 +61,8 @@ fn a_long_result_is_shown_whole_when_asked() {
     assert!(said.contains("… and 8 more lines") && said.contains("line 20"), "{said}");
 }
 
-fn request(questions: &serde_json::Value) -> ApprovalView {
+/// A request of ada that waits.
+pub(in crate::run) fn request(questions: &serde_json::Value) -> ApprovalView {
     serde_json::from_value(serde_json::json!({
         "approval_id": "1", "project_id": "p", "agent_id": "a", "agent_name": "ada", "execution_id": null,
         "task_id": null, "turn_id": "t", "tool": "Bash", "summary": "Bash: make", "input": { "command": "make" },
@@ -44,16 +76,13 @@ fn request(questions: &serde_json::Value) -> ApprovalView {
 #[test]
 fn a_person_sees_what_would_run_and_decides() {
     let asked = request(&serde_json::json!([]));
-    let said = |typed: &str| {
-        let mut out = Vec::new();
-        let said = tool(&asked, typed.as_bytes(), &mut out);
-        (said, String::from_utf8(out).unwrap())
-    };
+    let said = |typed: &str| talk(typed, async |typed, out| tool(&asked, typed, out).await);
     let (answer, text) = said("what\ns\nYes\n");
     assert_eq!(answer, Said::Allow);
     assert!(text.contains("ada wants to use Bash: Bash: make"), "{text}");
     assert!(text.contains("in /project") && text.contains("\"command\": \"make\""), "{text}");
     assert_eq!(text.matches("May it?").count(), 3);
+    assert!(text.contains("That is none of y, n, a and s.\nMay it?"), "{text}");
     assert_eq!(said("n\n").0, Said::Deny);
     assert_eq!(said("always\n").0, Said::Always);
     assert_eq!(said("").0, Said::Nothing, "closed input decides nothing");
@@ -71,11 +100,7 @@ fn a_person_answers_what_is_asked() {
     };
     let asked =
         request(&serde_json::json!([question("one", false, false), question("any", true, true)]));
-    let said = |typed: &str| {
-        let mut out = Vec::new();
-        let said = questions(&asked, typed.as_bytes(), &mut out);
-        (said, String::from_utf8(out).unwrap())
-    };
+    let said = |typed: &str| talk(typed, async |typed, out| questions(&asked, typed, out).await);
     let answers = |one: &[&str], any: &[&str]| {
         let words = |given: &[&str]| given.iter().map(|word| (*word).to_owned()).collect();
         Said::Answers([("one".into(), words(one)), ("any".into(), words(any))].into())
@@ -83,6 +108,11 @@ fn a_person_answers_what_is_asked() {
     let (given, text) = said("3\nred\n1,2\n2\n1, 2\n");
     assert_eq!(given, answers(&["blue"], &["red", "blue"]), "{text}");
     assert!(text.contains("1. red: warm"), "{text}");
+    assert!(
+        text.contains("A number (empty: decline): That is none of the numbers 1 to 2."),
+        "{text}"
+    );
+    assert!(text.contains("Numbers with commas between, or your own words (empty"), "{text}");
     assert_eq!(said("1\ngreen\n").0, answers(&["red"], &["green"]));
     assert_eq!(said("1\n\n").0, Said::Deny, "declined");
     assert_eq!(said("1\n").0, Said::Nothing);

@@ -151,7 +151,7 @@ async fn what_would_run_by_itself_refuses_the_start(bench: &Bench<'_>) -> Outcom
     let trace = place.path("trace");
     let brought = place.stage.bring_refused(&trace)?;
     if brought.is_empty() {
-        return Ok(Seen::Noted("nothing does".to_owned()));
+        return Err(Stop::NotShown("the subject brings nothing".to_owned()));
     }
     let mut texts = BTreeMap::new();
     for file in brought {

@@ -52,6 +52,10 @@ async fn a_close_waits_for_nobody_who_reads(bench: &Bench<'_>) -> Outcome {
     let mut live = place.open().await?;
     // Nobody takes the events of this turn.
     live.send(&many).await?;
+    let full = || live.is_full().then_some(());
+    if place.until("a full queue", full).await.is_err() {
+        return Err(Stop::NotShown("what the agent says does not fill the queue".to_owned()));
+    }
     live.in_time("the session does not end", live.session.close(GRACE)).await?;
     place.nothing_lives(&live.id)?;
     Ok(Seen::Held)

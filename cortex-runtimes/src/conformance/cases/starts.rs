@@ -13,8 +13,8 @@ use tokio::time::timeout;
 use super::say;
 use crate::conformance::case::{Case, Outcome, Seen, Stop, cases, ensure};
 use crate::conformance::live::{Live, refused};
-use crate::conformance::place::{Bench, Place};
-use crate::conformance::scenario::Scenario;
+use crate::conformance::place::{Bench, Place, Sleep};
+use crate::conformance::scenario::{Act, Scenario};
 use crate::conformance::subject::Ability;
 use crate::conformance::world;
 
@@ -118,6 +118,7 @@ async fn a_missing_folder_is_told(bench: &Bench<'_>) -> Outcome {
 
 async fn a_start_that_is_dropped_leaves_nothing(bench: &Bench<'_>) -> Outcome {
     let place = bench.stage(&Scenario::new()).await?;
+    let mut dropped = 0_u8;
     // Dropped once something lives, and again at moments of its own choice.
     for wait in [None, Some(5), Some(50), Some(200)] {
         let spec = place.spec()?;
@@ -138,22 +139,41 @@ async fn a_start_that_is_dropped_leaves_nothing(bench: &Bench<'_>) -> Outcome {
         };
         tokio::select! {
             biased;
-            opened = opening => drop(opened?),
-            _ = begun => {}
+            opened = opening => {
+                opened??.close().await?;
+                continue;
+            }
+            _ = begun => dropped = dropped.saturating_add(1),
         }
-        if bench.is_able(Ability::Processes) {
-            place.until_gone(&id).await?;
-        }
+        place.until_gone(&id).await?;
+    }
+    if dropped == 0 {
+        return Err(Stop::NotShown("it opens too fast to be dropped on the way".to_owned()));
     }
     Ok(Seen::Held)
 }
 
 async fn a_session_that_is_dropped_leaves_nothing(bench: &Bench<'_>) -> Outcome {
-    let place = bench.stage(&Scenario::new()).await?;
-    let live = place.open().await?;
+    let (mut scenario, sleep) = (Scenario::new(), Sleep::new());
+    let has_shell = bench.is_able(Ability::Shell);
+    let works = scenario.prompt([if has_shell {
+        Act::Run(format!("echo > ran; {}", sleep.0))
+    } else {
+        Act::Wait { gate: "never".to_owned() }
+    }]);
+    let place = bench.stage(&scenario).await?;
+    let mut live = place.open().await?;
     let id = live.id.clone();
+    live.send(&works).await?;
+    if has_shell {
+        live.until_exists(&place.path("ran")).await?;
+    }
+    let lives = || (sleep.running() > 0 || !place.stage.alive(&id).is_empty()).then_some(());
+    place.until("a process of the turn", lives).await?;
     drop(live);
     place.until_gone(&id).await?;
+    let ended = || (sleep.running() == 0).then_some(());
+    place.until("the end of what a tool started", ended).await?;
     Ok(Seen::Held)
 }
 
