@@ -70,6 +70,10 @@ pub const APPROVALS_KEPT: usize = 2_000;
 pub const APPROVALS_LISTED_MAX: u32 = 500;
 /// Rules of one project: more than a person can keep in order.
 pub const RULES_MAX: usize = 200;
+/// The pattern of a rule for the tool: several long names side by side.
+pub const RULE_TOOL_CHARS_MAX: usize = 256;
+/// The pattern of a rule for the arguments: a long command in full.
+pub const RULE_INPUT_CHARS_MAX: usize = 4_096;
 /// What is kept of a program's standard error.
 pub const STDERR_TAIL_BYTES_MAX: usize = 16 * 1024;
 /// The longest line that a runtime may print. Claude Code was seen to print 3 MB at once.

@@ -214,7 +214,7 @@ impl WriteTx<'_> {
     /// # Errors
     ///
     /// `approval.not_found`, `approval.not_pending`, `rule.limit_reached`, `validation.invalid_arguments` when it asks
-    /// questions, no rule can be made from it, or the pattern does not match it.
+    /// questions, a rule denies it by now, no rule can be made from it, or the pattern does not match it.
     pub fn always_allow_approval(
         &mut self,
         id: &ApprovalId,
@@ -228,8 +228,16 @@ impl WriteTx<'_> {
         let rules = self.rule_list(project, settings, data_dir)?;
         let agent = self.agent(&approval.agent_id)?;
         let now = rules.decide(&approval.asked(&agent, &approval.cwd.to_string_lossy()));
+        // It may have been put since the request was asked, and then is what the person said last.
+        if now.decide == Decide::Deny && now.position.is_some() {
+            let problem = Problem::new("approval_id", format!("it is {} by now", now.reason));
+            return Err(Error::invalid(Code::InvalidArguments, vec![problem])
+                .remedy("Remove that rule first, or allow the request alone.")
+                .with("approval_id", id.as_str()));
+        }
         // The first of the list is the built-in one.
-        let place = now.position.map(|position| position.saturating_sub(1));
+        let asked = now.position.filter(|_| now.decide == Decide::Ask);
+        let place = asked.map(|position| position.saturating_sub(1));
         let own = self.rules(project)?;
         let place = place.filter(|place| (1..=own.len()).contains(place));
         let mut nth = 1_u32;
@@ -395,6 +403,7 @@ fn rule_for(approval: &Approval, input: Option<String>) -> Result<Rule> {
                 NoRule::Rights => {
                     "the request is for rights, and a rule would grant any others too"
                 }
+                NoRule::Unclear => "no single command, path or address says what the request does",
             };
             refused(
                 format!("{problem}, so no rule is made from it"),
@@ -407,8 +416,12 @@ fn rule_for(approval: &Approval, input: Option<String>) -> Result<Rule> {
     if let Some(problem) = rule.problem() {
         return Err(refused(problem, "Write a pattern: `*` stands for any text."));
     }
+    if !rule.may_grant(&approval.tool, &approval.input) {
+        let problem = "the request is for rights beside its use, and no rule grants those";
+        return Err(refused(problem.to_owned(), "Allow the request alone."));
+    }
     if is_kept && !rule.allows(&approval.tool, &approval.input) {
-        let problem = "the pattern does not match the request".to_owned();
+        let problem = "the pattern does not match all that the request does".to_owned();
         return Err(refused(problem, "Begin it as the command begins, and end it with `*`."));
     }
     Ok(rule)
