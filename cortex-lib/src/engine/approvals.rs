@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::incoming;
 use super::jobs::Outcome;
 use super::run::Engine;
@@ -9,6 +11,7 @@ use super::wake::Done;
 use crate::domain::approval::ApprovalStatus;
 use crate::error::Result;
 use crate::ids::{ApprovalId, SessionId};
+use crate::limits::{QUESTIONS_BYTES_MAX, REQUEST_ID_BYTES_MAX};
 use crate::port::{Session, ToolAnswer, ToolRequest};
 use crate::store::Approval;
 
@@ -22,6 +25,10 @@ impl Engine {
     ) -> Result<()> {
         let Some(live) = self.live.get(id) else { return Ok(()) };
         let session = Arc::clone(&live.session);
+        if let Some(reason) = too_long(&request) {
+            self.tell_at_once(session, request.request_id, ToolAnswer::Deny { reason });
+            return Ok(());
+        }
         let (settings, data_dir) = (self.core().settings(), self.core().data_dir_text());
         let (request, session_id) = (Arc::new(request), id.clone());
         let asked = Arc::clone(&request);
@@ -67,6 +74,17 @@ impl Engine {
             }
         });
     }
+}
+
+/// Why a request is not kept, if it is too long for that.
+fn too_long(request: &ToolRequest) -> Option<String> {
+    if request.request_id.len() > REQUEST_ID_BYTES_MAX {
+        return Some(format!("denied: its id has more than {REQUEST_ID_BYTES_MAX} bytes"));
+    }
+    let questions = json!(request.questions).to_string().len();
+    (questions > QUESTIONS_BYTES_MAX).then(|| {
+        format!("denied: its questions have more than {QUESTIONS_BYTES_MAX} bytes; ask fewer or shorter ones")
+    })
 }
 
 /// What the session is told.

@@ -1,5 +1,7 @@
 //! Tool requests: what a decision, the lack of one, or the end of a turn means for the request and its attempt.
 
+use std::path::PathBuf;
+
 use super::{AttemptReport, SessionEnd};
 use crate::domain::approval::{
     Answers, ApprovalInput, ApprovalState, ApprovalStatus, Asked, Decide, DecidedBy, Decision,
@@ -18,10 +20,12 @@ use crate::store::{Agent, Approval, Attempt, ReadTx, Timer, Verdict, WriteTx};
 
 /// A turn that may use tools.
 struct Acting {
+    agent: Agent,
     session_id: SessionId,
     turn_id: TurnId,
     /// The attempt that it runs, unless a person sent it directly.
     attempt: Option<Attempt>,
+    cwd: PathBuf,
 }
 
 impl ReadTx<'_> {
@@ -45,13 +49,23 @@ impl ReadTx<'_> {
             .live_attempts()?
             .into_iter()
             .find(|attempt| attempt.state.may_act() && asks(&attempt.session_id, &attempt.turn_id));
-        if let Some(attempt) = attempt {
-            let (session_id, turn_id) = (session.clone(), attempt.turn_id.clone());
-            return Ok(Some(Acting { session_id, turn_id, attempt: Some(attempt) }));
-        }
-        let mut direct = self.live_direct_turns()?.into_iter();
-        let turn = direct.find(|turn| turn.state.may_act() && asks(&turn.session_id, &turn.id));
-        Ok(turn.map(|turn| Acting { session_id: turn.session_id, turn_id: turn.id, attempt: None }))
+        let turn_id = if let Some(attempt) = &attempt {
+            attempt.turn_id.clone()
+        } else {
+            let mut direct = self.live_direct_turns()?.into_iter();
+            let turn = direct.find(|turn| turn.state.may_act() && asks(&turn.session_id, &turn.id));
+            let Some(turn) = turn else { return Ok(None) };
+            turn.id
+        };
+        let row = self
+            .session(session)?
+            .ok_or_else(|| Error::new(Code::Defect, format!("session {session} has no row")))?;
+        let agent = self.agent(&row.agent_id)?;
+        let cwd = match &attempt {
+            Some(attempt) => attempt.workspace.path.clone(),
+            None => self.project(&agent.project_id)?.root,
+        };
+        Ok(Some(Acting { agent, session_id: session.clone(), turn_id, attempt, cwd }))
     }
 }
 
@@ -76,11 +90,7 @@ impl WriteTx<'_> {
         if let Some(known) = open.iter().find(|open| open.request_id == request.request_id) {
             return Ok(Some(known.clone()));
         }
-        let agent = self.agent_of(session)?;
-        let cwd = match &acting.attempt {
-            Some(attempt) => attempt.workspace.path.clone(),
-            None => self.project(&agent.project_id)?.root,
-        };
+        let Acting { agent, cwd, .. } = &acting;
         let rules = self.rule_list(&agent.project_id, settings, data_dir)?;
         let mut decision = rules.decide(&Asked {
             agent: &agent.name,
@@ -95,10 +105,7 @@ impl WriteTx<'_> {
         if decision.decide == Decide::Ask && waiting >= APPROVALS_PENDING_MAX {
             decision = too_many();
         }
-        let limit = settings.approval_limit().filter(|_| decision.decide == Decide::Ask);
-        let due_at = limit.map(|limit| self.steady().after(limit));
-        let approval = self.approval_of(request, &agent, acting, decision);
-        let approval = Approval { cwd, due_at, ..approval };
+        let approval = self.approval_of(request, acting, decision, settings);
         self.insert_approval(&approval)?;
         if approval.state == ApprovalState::Pending {
             if let Some(due) = approval.due_at {
@@ -114,9 +121,9 @@ impl WriteTx<'_> {
     fn approval_of(
         &self,
         request: &ToolRequest,
-        agent: &Agent,
         acting: Acting,
         decision: Decision,
+        settings: &Settings,
     ) -> Approval {
         let mut input = request.input.clone();
         redact_json(&mut input);
@@ -127,12 +134,13 @@ impl WriteTx<'_> {
             Decide::Ask => ApprovalState::Pending,
         };
         let waits = state == ApprovalState::Pending;
+        let limit = settings.approval_limit().filter(|_| waits);
         let (attempt_id, task_id) =
             acting.attempt.map(|attempt| (attempt.id, attempt.task_id)).unzip();
         Approval {
             id: ApprovalId::new(self.env().mint()),
-            project_id: agent.project_id.clone(),
-            agent_id: agent.id.clone(),
+            project_id: acting.agent.project_id,
+            agent_id: acting.agent.id,
             session_id: acting.session_id,
             turn_id: acting.turn_id,
             attempt_id,
@@ -143,15 +151,15 @@ impl WriteTx<'_> {
             summary: reason(&request.summary),
             input: kept.input,
             truncated: kept.truncated,
-            cwd: std::path::PathBuf::new(),
+            cwd: acting.cwd,
             questions: request.questions.clone(),
             answers: None,
             state,
             decided_by: (!waits).then_some(decision.by),
-            reason: Some(decision.reason),
+            reason: Some(reason(&decision.reason)),
             created_at: self.now(),
             decided_at: (!waits).then(|| self.now()),
-            due_at: None,
+            due_at: limit.map(|limit| self.steady().after(limit)),
         }
     }
 
@@ -355,13 +363,6 @@ impl WriteTx<'_> {
             return Ok(());
         }
         self.release_attempt_clock(id)
-    }
-
-    fn agent_of(&self, session: &SessionId) -> Result<Agent> {
-        let row = self
-            .session(session)?
-            .ok_or_else(|| Error::new(Code::Defect, format!("session {session} has no row")))?;
-        self.agent(&row.agent_id)
     }
 }
 
