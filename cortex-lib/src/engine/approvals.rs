@@ -21,7 +21,7 @@ impl Engine {
     pub(super) async fn tool_requested(
         &mut self,
         id: &SessionId,
-        request: ToolRequest,
+        mut request: ToolRequest,
     ) -> Result<()> {
         let Some(live) = self.live.get(id) else { return Ok(()) };
         let session = Arc::clone(&live.session);
@@ -29,6 +29,8 @@ impl Engine {
             self.tell_at_once(session, request.request_id, ToolAnswer::Deny { reason });
             return Ok(());
         }
+        // A project may name a server so that the names of its tools begin as those of Cortex do.
+        request.of_cortex.take_if(|name| !self.core().has_tool(name));
         let (settings, data_dir) = (self.core().settings(), self.core().data_dir_text());
         let (request, session_id) = (Arc::new(request), id.clone());
         let asked = Arc::clone(&request);

@@ -474,6 +474,33 @@ async fn a_tool_of_cortex_is_a_workers_by_its_role() {
     assert_eq!(decided.decided_by.as_deref(), Some("role"));
 }
 
+/// A server of a project may be named so that its tools look like those of Cortex.
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_only_begins_as_those_of_cortex_do_is_decided_by_rules() {
+    for (tool, of_cortex) in
+        [("mcp__cortex__x__run", "x__run"), ("mcp__cortex___post_message", "_post_message")]
+    {
+        let request = ToolRequest {
+            request_id: String::new(),
+            turn_id: None,
+            tool: tool.to_owned(),
+            summary: tool.to_owned(),
+            input: json!({}),
+            questions: Vec::new(),
+            of_cortex: Some(of_cortex.to_owned()),
+        };
+        let none = rule("none", "*", Decide::Deny);
+        let setup = Setup::new()
+            .runtime(asks(Script::new().request(request).answer("done")))
+            .settings(|settings| settings.approvals.rules = vec![none]);
+        let bench = setup.open().await;
+        bench.ready("a").await;
+        let task = bench.one_task(spec("x", &[])).await;
+        bench.until_task(&task, TaskStatus::Blocked).await;
+        assert_eq!(answers(&bench), [denied("denied by rule 2: none")], "{tool}");
+    }
+}
+
 /// Answers go by what is asked, so it is not cut: what is too long is not taken.
 #[tokio::test(start_paused = true)]
 async fn questions_and_answers_are_bounded() {
