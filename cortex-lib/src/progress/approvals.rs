@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use super::{AttemptReport, SessionEnd};
 use crate::domain::approval::{
     Answers, ApprovalInput, ApprovalState, ApprovalStatus, Asked, Decide, DecidedBy, Decision,
-    Delivery, NoRule, Rule, RuleList, always_rule, bounded, problems_of_answers, rule_for_tool,
+    Delivery, bounded, problems_of_answers,
 };
 use crate::domain::attempt::{AttemptInput, EndReason};
 use crate::domain::text::reason;
 use crate::domain::turn::TurnInput;
 use crate::error::{Code, Error, Problem, Result};
-use crate::ids::{ApprovalId, ProjectId, SessionId, TurnId};
+use crate::ids::{ApprovalId, SessionId, TurnId};
 use crate::limits::{APPROVAL_INPUT_BYTES_MAX, APPROVALS_PENDING_MAX};
 use crate::port::ToolRequest;
 use crate::secret::redact_json;
@@ -29,17 +29,6 @@ struct Acting {
 }
 
 impl ReadTx<'_> {
-    /// The rules that count for a project, in order. `data_dir`: the data directory of the core.
-    pub fn rule_list(
-        &self,
-        project: &ProjectId,
-        settings: &Settings,
-        data_dir: &str,
-    ) -> Result<RuleList> {
-        let (rules, approvals) = (self.rules(project)?, &settings.approvals);
-        Ok(RuleList::new(data_dir, rules, &approvals.rules, approvals.default))
-    }
-
     /// The turn of a session that may act: the one that is named, or the one that runs.
     fn acting_turn(&self, session: &SessionId, turn: Option<&TurnId>) -> Result<Option<Acting>> {
         let asks = |other: &SessionId, candidate: &TurnId| {
@@ -215,51 +204,6 @@ impl WriteTx<'_> {
         self.decide_approval(approval, ApprovalInput::Allow, user(None, Some(answers)))
     }
 
-    /// Allows a tool request that waits, and makes a rule of its project of it: right before the one that decides about it
-    /// now, so that every rule before stays in force; else behind the others. `input`: the pattern of the rule instead of the
-    /// one made from the request.
-    ///
-    /// # Errors
-    ///
-    /// `approval.not_found`, `approval.not_pending`, `rule.limit_reached`, `validation.invalid_arguments` when it asks
-    /// questions, a rule denies it by now, no rule can be made from it, or the pattern does not match it.
-    pub fn always_allow_approval(
-        &mut self,
-        id: &ApprovalId,
-        input: Option<String>,
-        settings: &Settings,
-        data_dir: &str,
-    ) -> Result<(Approval, Rule)> {
-        let approval = self.approval(id)?;
-        let mut rule = rule_for(&approval, input)?;
-        let project = &approval.project_id;
-        let rules = self.rule_list(project, settings, data_dir)?;
-        let agent = self.agent(&approval.agent_id)?;
-        let now = rules.decide(&approval.asked(&agent, &approval.cwd.to_string_lossy()));
-        // It may have been put since the request was asked, and then is what the person said last.
-        if now.decide == Decide::Deny && now.position.is_some() {
-            let problem = Problem::new("approval_id", format!("it is {} by now", now.reason));
-            return Err(Error::invalid(Code::InvalidArguments, vec![problem])
-                .remedy("Remove that rule first, or allow the request alone.")
-                .with("approval_id", id.as_str()));
-        }
-        // The first of the list is the built-in one.
-        let asked = now.position.filter(|_| now.decide == Decide::Ask);
-        let place = asked.map(|position| position.saturating_sub(1));
-        let own = self.rules(project)?;
-        let place = place.filter(|place| (1..=own.len()).contains(place));
-        let mut nth = 1_u32;
-        let wanted = rule.id.clone();
-        while own.iter().any(|other| other.id == rule.id) {
-            nth = nth.saturating_add(1);
-            rule.id = format!("{wanted}-{nth}");
-        }
-        let why = format!("always allowed, as rule {}", rule.id);
-        let allowed = self.allow_approval(id, Some(why))?;
-        self.put_rule(project, &rule, None, place)?;
-        Ok((allowed, rule))
-    }
-
     /// Notes that a session was told an answer, or did not take it.
     pub(crate) fn approval_told(&mut self, id: &ApprovalId, taken: bool) -> Result<()> {
         let input = if taken { ApprovalInput::Told } else { ApprovalInput::SessionGone };
@@ -387,45 +331,6 @@ impl Approval {
             has_questions: !self.questions.is_empty(),
         }
     }
-}
-
-/// The rule that allows a request for good.
-fn rule_for(approval: &Approval, input: Option<String>) -> Result<Rule> {
-    let refused = |problem: String, remedy: &str| {
-        Error::invalid(Code::InvalidArguments, vec![Problem::new("input", problem)])
-            .remedy(remedy)
-            .with("approval_id", approval.id.as_str())
-    };
-    let made = always_rule(&approval.tool, &approval.input, approval.truncated);
-    let Some(pattern) = input else {
-        return made.map_err(|why| {
-            let problem = match why {
-                NoRule::NotKept => "the request has a secret in it or is too long to be kept",
-                NoRule::Rights => {
-                    "the request is for rights, and a rule would grant any others too"
-                }
-                NoRule::Unclear => "no single command, path or address says what the request does",
-            };
-            refused(
-                format!("{problem}, so no rule is made from it"),
-                "Give the pattern of the rule as `input`, or allow the request alone.",
-            )
-        });
-    };
-    let is_kept = !matches!(made, Err(NoRule::NotKept));
-    let rule = Rule { input: Some(pattern), ..rule_for_tool(&approval.tool) };
-    if let Some(problem) = rule.problem() {
-        return Err(refused(problem, "Write a pattern: `*` stands for any text."));
-    }
-    if !rule.may_grant(&approval.tool, &approval.input) {
-        let problem = "the request is for rights beside its use, and no rule grants those";
-        return Err(refused(problem.to_owned(), "Allow the request alone."));
-    }
-    if is_kept && !rule.allows(&approval.tool, &approval.input) {
-        let problem = "the pattern does not match all that the request does".to_owned();
-        return Err(refused(problem, "Begin it as the command begins, and end it with `*`."));
-    }
-    Ok(rule)
 }
 
 /// What a person decided.
