@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::api::{Caller, Cx};
+use crate::api::{Caller, Cx, TOOLS};
 use crate::engine::{Core, CoreState, OutputFeed, Parts, Stop};
 use crate::env::{Env, SystemEnv};
 use crate::error::{Code, Error, Problem, Result};
@@ -210,7 +210,9 @@ impl Builder {
         let closing = store.clone();
         let (env, settings, at_rest) = (self.env, self.settings, self.at_rest);
         let (data_dir, endpoint) = (self.data_dir.clone(), self.endpoint);
-        let parts = Parts { env, store, settings, runtimes, host, data_dir, at_rest, endpoint };
+        let tools = TOOLS.iter().map(|tool| tool.name).collect();
+        let parts =
+            Parts { env, store, settings, runtimes, host, data_dir, at_rest, endpoint, tools };
         match Core::start(parts).await {
             Ok(core) => Ok(Cortex { core, dir: self.data_dir }),
             Err(error) => {

@@ -63,13 +63,22 @@ pub const REASON_BYTES_MAX: usize = 4 * 1024;
 pub const APPROVAL_INPUT_BYTES_MAX: usize = 16 * 1024;
 /// Tool requests of one session that wait for a person at once. A CLI asks for one tool, or for a few side by side.
 pub const APPROVALS_PENDING_MAX: usize = 32;
-/// Tool requests that are kept after they were decided, the newest ones: weeks of one person's work to try rules on,
-/// 32 MiB at most.
+/// The runtime's name of a tool request: the CLIs use at most 40 characters. An answer goes by it, so it is not cut.
+pub const REQUEST_ID_BYTES_MAX: usize = 256;
+/// What an agent asks its user at once, as JSON, and what is answered: more than a person reads in one sitting. Answers go by
+/// these texts, so they are not cut.
+pub const QUESTIONS_BYTES_MAX: usize = 16 * 1024;
+/// Tool requests that are kept after they were decided, the newest ones: weeks of one person's work to try rules on. Arguments,
+/// questions, answers, and tool, summary and reason make 60 KiB of one at most, so 120 MiB of all.
 pub const APPROVALS_KEPT: usize = 2_000;
 /// Tool requests that a list shows at once.
 pub const APPROVALS_LISTED_MAX: u32 = 500;
 /// Rules of one project: more than a person can keep in order.
 pub const RULES_MAX: usize = 200;
+/// The pattern of a rule for the tool: several long names side by side.
+pub const RULE_TOOL_CHARS_MAX: usize = 256;
+/// The pattern of a rule for the arguments: a long command in full.
+pub const RULE_INPUT_CHARS_MAX: usize = 4_096;
 /// What is kept of a program's standard error.
 pub const STDERR_TAIL_BYTES_MAX: usize = 16 * 1024;
 /// The longest line that a runtime may print. Claude Code was seen to print 3 MB at once.

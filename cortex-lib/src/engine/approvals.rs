@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::incoming;
 use super::jobs::{Outcome, gone};
 use super::run::Engine;
@@ -9,6 +11,7 @@ use super::wake::Done;
 use crate::domain::approval::ApprovalStatus;
 use crate::error::Result;
 use crate::ids::{ApprovalId, SessionId};
+use crate::limits::{QUESTIONS_BYTES_MAX, REQUEST_ID_BYTES_MAX};
 use crate::port::{Session, ToolAnswer, ToolRequest};
 use crate::store::Approval;
 
@@ -18,10 +21,16 @@ impl Engine {
     pub(super) async fn tool_requested(
         &mut self,
         id: &SessionId,
-        request: ToolRequest,
+        mut request: ToolRequest,
     ) -> Result<()> {
         let Some(live) = self.live.get(id) else { return Ok(()) };
         let session = Arc::clone(&live.session);
+        if let Some(reason) = too_long(&request) {
+            self.tell_at_once(session, request.request_id, ToolAnswer::Deny { reason });
+            return Ok(());
+        }
+        // A project may name a server so that the names of its tools begin as those of Cortex do.
+        request.of_cortex.take_if(|name| !self.core().has_tool(name));
         let (settings, data_dir) = (self.core().settings(), self.core().data_dir_text());
         let (request, session_id) = (Arc::new(request), id.clone());
         let asked = Arc::clone(&request);
@@ -69,6 +78,17 @@ impl Engine {
             }
         });
     }
+}
+
+/// Why a request is not kept, if it is too long for that.
+fn too_long(request: &ToolRequest) -> Option<String> {
+    if request.request_id.len() > REQUEST_ID_BYTES_MAX {
+        return Some(format!("denied: its id has more than {REQUEST_ID_BYTES_MAX} bytes"));
+    }
+    let questions = json!(request.questions).to_string().len();
+    (questions > QUESTIONS_BYTES_MAX).then(|| {
+        format!("denied: its questions have more than {QUESTIONS_BYTES_MAX} bytes; ask fewer or shorter ones")
+    })
 }
 
 /// What the session is told.

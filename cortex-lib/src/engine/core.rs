@@ -64,6 +64,8 @@ pub(crate) struct Parts {
     pub(crate) at_rest: bool,
     /// Where its sessions find its tools, when an endpoint is served.
     pub(crate) endpoint: Option<String>,
+    /// The names of these tools.
+    pub(crate) tools: Vec<&'static str>,
 }
 
 struct Inner {
@@ -209,6 +211,11 @@ impl Core {
     /// Its data directory. No agent may work in it.
     pub(crate) fn data_dir(&self) -> &Path {
         &self.inner.parts.data_dir
+    }
+
+    /// Whether one of its tools has this name.
+    pub(crate) fn has_tool(&self, name: &str) -> bool {
+        self.inner.parts.tools.contains(&name)
     }
 
     /// Its data directory as it would stand in a text of an agent.

@@ -158,7 +158,7 @@ pub struct ToolRequest {
     pub tool: String,
     /// What it would do, in one line.
     pub summary: String,
-    /// Its arguments.
+    /// Its arguments. A rule that allows must match every text of them, unless the core knows the tool by its name.
     pub input: Value,
     /// What the agent asks its user by this, instead of asking for leave: a person answers each. Empty for a tool.
     pub questions: Vec<Question>,

@@ -1,15 +1,17 @@
 //! Tool requests: what a decision, the lack of one, or the end of a turn means for the request and its attempt.
 
+use std::path::PathBuf;
+
 use super::{AttemptReport, SessionEnd};
 use crate::domain::approval::{
     Answers, ApprovalInput, ApprovalState, ApprovalStatus, Asked, Decide, DecidedBy, Decision,
-    Delivery, NoRule, Rule, RuleList, always_rule, bounded, problems_of_answers, rule_for_tool,
+    Delivery, bounded, problems_of_answers,
 };
 use crate::domain::attempt::{AttemptInput, EndReason};
 use crate::domain::text::reason;
 use crate::domain::turn::TurnInput;
 use crate::error::{Code, Error, Problem, Result};
-use crate::ids::{ApprovalId, ProjectId, SessionId, TurnId};
+use crate::ids::{ApprovalId, SessionId, TurnId};
 use crate::limits::{APPROVAL_INPUT_BYTES_MAX, APPROVALS_PENDING_MAX};
 use crate::port::ToolRequest;
 use crate::secret::redact_json;
@@ -18,24 +20,15 @@ use crate::store::{Agent, Approval, Attempt, ReadTx, Timer, Verdict, WriteTx};
 
 /// A turn that may use tools.
 struct Acting {
+    agent: Agent,
     session_id: SessionId,
     turn_id: TurnId,
     /// The attempt that it runs, unless a person sent it directly.
     attempt: Option<Attempt>,
+    cwd: PathBuf,
 }
 
 impl ReadTx<'_> {
-    /// The rules that count for a project, in order. `data_dir`: the data directory of the core.
-    pub fn rule_list(
-        &self,
-        project: &ProjectId,
-        settings: &Settings,
-        data_dir: &str,
-    ) -> Result<RuleList> {
-        let (rules, approvals) = (self.rules(project)?, &settings.approvals);
-        Ok(RuleList::new(data_dir, rules, &approvals.rules, approvals.default))
-    }
-
     /// The turn of a session that may act: the one that is named, or the one that runs.
     fn acting_turn(&self, session: &SessionId, turn: Option<&TurnId>) -> Result<Option<Acting>> {
         let asks = |other: &SessionId, candidate: &TurnId| {
@@ -45,13 +38,23 @@ impl ReadTx<'_> {
             .live_attempts()?
             .into_iter()
             .find(|attempt| attempt.state.may_act() && asks(&attempt.session_id, &attempt.turn_id));
-        if let Some(attempt) = attempt {
-            let (session_id, turn_id) = (session.clone(), attempt.turn_id.clone());
-            return Ok(Some(Acting { session_id, turn_id, attempt: Some(attempt) }));
-        }
-        let mut direct = self.live_direct_turns()?.into_iter();
-        let turn = direct.find(|turn| turn.state.may_act() && asks(&turn.session_id, &turn.id));
-        Ok(turn.map(|turn| Acting { session_id: turn.session_id, turn_id: turn.id, attempt: None }))
+        let turn_id = if let Some(attempt) = &attempt {
+            attempt.turn_id.clone()
+        } else {
+            let mut direct = self.live_direct_turns()?.into_iter();
+            let turn = direct.find(|turn| turn.state.may_act() && asks(&turn.session_id, &turn.id));
+            let Some(turn) = turn else { return Ok(None) };
+            turn.id
+        };
+        let row = self
+            .session(session)?
+            .ok_or_else(|| Error::new(Code::Defect, format!("session {session} has no row")))?;
+        let agent = self.agent(&row.agent_id)?;
+        let cwd = match &attempt {
+            Some(attempt) => attempt.workspace.path.clone(),
+            None => self.project(&agent.project_id)?.root,
+        };
+        Ok(Some(Acting { agent, session_id: session.clone(), turn_id, attempt, cwd }))
     }
 }
 
@@ -76,11 +79,7 @@ impl WriteTx<'_> {
         if let Some(known) = open.iter().find(|open| open.request_id == request.request_id) {
             return Ok(Some(known.clone()));
         }
-        let agent = self.agent_of(session)?;
-        let cwd = match &acting.attempt {
-            Some(attempt) => attempt.workspace.path.clone(),
-            None => self.project(&agent.project_id)?.root,
-        };
+        let Acting { agent, cwd, .. } = &acting;
         let rules = self.rule_list(&agent.project_id, settings, data_dir)?;
         let mut decision = rules.decide(&Asked {
             agent: &agent.name,
@@ -95,10 +94,7 @@ impl WriteTx<'_> {
         if decision.decide == Decide::Ask && waiting >= APPROVALS_PENDING_MAX {
             decision = too_many();
         }
-        let limit = settings.approval_limit().filter(|_| decision.decide == Decide::Ask);
-        let due_at = limit.map(|limit| self.steady().after(limit));
-        let approval = self.approval_of(request, &agent, acting, decision);
-        let approval = Approval { cwd, due_at, ..approval };
+        let approval = self.approval_of(request, acting, decision, settings);
         self.insert_approval(&approval)?;
         if approval.state == ApprovalState::Pending {
             if let Some(due) = approval.due_at {
@@ -114,9 +110,9 @@ impl WriteTx<'_> {
     fn approval_of(
         &self,
         request: &ToolRequest,
-        agent: &Agent,
         acting: Acting,
         decision: Decision,
+        settings: &Settings,
     ) -> Approval {
         let mut input = request.input.clone();
         redact_json(&mut input);
@@ -127,12 +123,13 @@ impl WriteTx<'_> {
             Decide::Ask => ApprovalState::Pending,
         };
         let waits = state == ApprovalState::Pending;
+        let limit = settings.approval_limit().filter(|_| waits);
         let (attempt_id, task_id) =
             acting.attempt.map(|attempt| (attempt.id, attempt.task_id)).unzip();
         Approval {
             id: ApprovalId::new(self.env().mint()),
-            project_id: agent.project_id.clone(),
-            agent_id: agent.id.clone(),
+            project_id: acting.agent.project_id,
+            agent_id: acting.agent.id,
             session_id: acting.session_id,
             turn_id: acting.turn_id,
             attempt_id,
@@ -143,15 +140,15 @@ impl WriteTx<'_> {
             summary: reason(&request.summary),
             input: kept.input,
             truncated: kept.truncated,
-            cwd: std::path::PathBuf::new(),
+            cwd: acting.cwd,
             questions: request.questions.clone(),
             answers: None,
             state,
             decided_by: (!waits).then_some(decision.by),
-            reason: Some(decision.reason),
+            reason: Some(reason(&decision.reason)),
             created_at: self.now(),
             decided_at: (!waits).then(|| self.now()),
-            due_at: None,
+            due_at: limit.map(|limit| self.steady().after(limit)),
         }
     }
 
@@ -205,43 +202,6 @@ impl WriteTx<'_> {
             }
         }
         self.decide_approval(approval, ApprovalInput::Allow, user(None, Some(answers)))
-    }
-
-    /// Allows a tool request that waits, and makes a rule of its project of it: right before the one that decides about it
-    /// now, so that every rule before stays in force; else behind the others. `input`: the pattern of the rule instead of the
-    /// one made from the request.
-    ///
-    /// # Errors
-    ///
-    /// `approval.not_found`, `approval.not_pending`, `rule.limit_reached`, `validation.invalid_arguments` when it asks
-    /// questions, no rule can be made from it, or the pattern does not match it.
-    pub fn always_allow_approval(
-        &mut self,
-        id: &ApprovalId,
-        input: Option<String>,
-        settings: &Settings,
-        data_dir: &str,
-    ) -> Result<(Approval, Rule)> {
-        let approval = self.approval(id)?;
-        let mut rule = rule_for(&approval, input)?;
-        let project = &approval.project_id;
-        let rules = self.rule_list(project, settings, data_dir)?;
-        let agent = self.agent(&approval.agent_id)?;
-        let now = rules.decide(&approval.asked(&agent, &approval.cwd.to_string_lossy()));
-        // The first of the list is the built-in one.
-        let place = now.position.map(|position| position.saturating_sub(1));
-        let own = self.rules(project)?;
-        let place = place.filter(|place| (1..=own.len()).contains(place));
-        let mut nth = 1_u32;
-        let wanted = rule.id.clone();
-        while own.iter().any(|other| other.id == rule.id) {
-            nth = nth.saturating_add(1);
-            rule.id = format!("{wanted}-{nth}");
-        }
-        let why = format!("always allowed, as rule {}", rule.id);
-        let allowed = self.allow_approval(id, Some(why))?;
-        self.put_rule(project, &rule, None, place)?;
-        Ok((allowed, rule))
     }
 
     /// Notes that a session was told an answer, or did not take it.
@@ -361,13 +321,6 @@ impl WriteTx<'_> {
         }
         self.release_attempt_clock(id)
     }
-
-    fn agent_of(&self, session: &SessionId) -> Result<Agent> {
-        let row = self
-            .session(session)?
-            .ok_or_else(|| Error::new(Code::Defect, format!("session {session} has no row")))?;
-        self.agent(&row.agent_id)
-    }
 }
 
 impl Approval {
@@ -391,40 +344,6 @@ impl Approval {
             has_questions: !self.questions.is_empty(),
         }
     }
-}
-
-/// The rule that allows a request for good.
-fn rule_for(approval: &Approval, input: Option<String>) -> Result<Rule> {
-    let refused = |problem: String, remedy: &str| {
-        Error::invalid(Code::InvalidArguments, vec![Problem::new("input", problem)])
-            .remedy(remedy)
-            .with("approval_id", approval.id.as_str())
-    };
-    let made = always_rule(&approval.tool, &approval.input, approval.truncated);
-    let Some(pattern) = input else {
-        return made.map_err(|why| {
-            let problem = match why {
-                NoRule::NotKept => "the request has a secret in it or is too long to be kept",
-                NoRule::Rights => {
-                    "the request is for rights, and a rule would grant any others too"
-                }
-            };
-            refused(
-                format!("{problem}, so no rule is made from it"),
-                "Give the pattern of the rule as `input`, or allow the request alone.",
-            )
-        });
-    };
-    let is_kept = !matches!(made, Err(NoRule::NotKept));
-    let rule = Rule { input: Some(pattern), ..rule_for_tool(&approval.tool) };
-    if let Some(problem) = rule.problem() {
-        return Err(refused(problem, "Write a pattern: `*` stands for any text."));
-    }
-    if is_kept && !rule.allows(&approval.tool, &approval.input) {
-        let problem = "the pattern does not match the request".to_owned();
-        return Err(refused(problem, "Begin it as the command begins, and end it with `*`."));
-    }
-    Ok(rule)
 }
 
 /// What a person decided.

@@ -80,6 +80,8 @@ async fn a_rule_that_cannot_hold_is_refused() {
     let bench = Setup::new().open().await;
     let broken = bench.refuse(put(&bench, rule("a", "[", Decide::Deny), None)).await;
     assert_eq!(broken.code(), Code::InvalidArguments);
+    let taken = bench.refuse(put(&bench, rule("data-directory", "*", Decide::Deny), None)).await;
+    assert_eq!(taken.code(), Code::InvalidArguments);
     let nobody = Rule { agent: Some("nobody".to_owned()), ..rule("a", "*", Decide::Deny) };
     assert_eq!(bench.refuse(put(&bench, nobody, None)).await.code(), Code::AgentNotFound);
     for at in 0..200 {
@@ -207,6 +209,53 @@ async fn a_command_with_a_secret_makes_no_rule_by_itself() {
     assert_eq!(rules(&bench).await.rules.len(), 1);
     bench.call(AlwaysAllowApproval { input: Some("deploy *".to_owned()), ..always(&id) }).await;
     assert_eq!(rules(&bench).await.rules[1].input.as_deref(), Some("deploy *"));
+}
+
+/// What a person forbade after it was asked is what they said last.
+#[tokio::test(start_paused = true)]
+async fn allowing_for_good_overrules_no_rule_that_denies_by_now() {
+    let script = Script::new().ask("Bash", shell("git push")).answer("done");
+    let bench = Setup::new().runtime(asks(script)).open().await;
+    bench.ready("a").await;
+    let task = bench.one_task(spec("x", &[])).await;
+    let id = pending(&bench).await.approval_id;
+    let list = bench.call(put(&bench, rule("never", "Bash", Decide::Deny), None)).await;
+    let refused = bench.refuse(always(&id)).await;
+    assert_eq!(refused.code(), Code::InvalidArguments);
+    assert!(refused.message().contains("denied by rule 2: never"), "{refused:?}");
+    assert_eq!(rules(&bench).await, list, "nothing was changed");
+    bench.call(put(&bench, rule("fine", "Bash", Decide::Allow), Some(1))).await;
+    bench.call(always(&id)).await;
+    let wanted = ["1 data-directory", "2 fine", "3 never", "4 always-Bash"];
+    assert_eq!(ids(&rules(&bench).await), wanted, "only a rule that asks gives its place");
+    bench.until_task(&task, TaskStatus::Blocked).await;
+}
+
+/// A request to reach a host has no command: a rule for the tool would allow the whole shell.
+#[tokio::test(start_paused = true)]
+async fn a_request_for_rights_makes_no_rule_and_is_not_allowed_by_one() {
+    let reach = json!({ "networkApprovalContext": { "host": "example.com" } });
+    let script = Script::new().ask("shell", reach.clone()).ask("shell", shell("ls")).answer("done");
+    let bench = Setup::new().runtime(asks(script)).open().await;
+    bench.call(put(&bench, rule("all", "*", Decide::Allow), None)).await;
+    bench.ready("a").await;
+    let task = bench.one_task(spec("x", &[])).await;
+    let asked = pending(&bench).await;
+    assert_eq!(asked.input, reach);
+    for input in [None, Some("*".to_owned())] {
+        let wanted = AlwaysAllowApproval { input, ..always(&asked.approval_id) };
+        let refused = bench.refuse(wanted).await;
+        assert!(refused.message().contains("for rights"), "{refused:?}");
+    }
+    assert_eq!(rules(&bench).await.rules.len(), 2);
+    bench.call(allow(&asked.approval_id)).await;
+    bench.until_task(&task, TaskStatus::Blocked).await;
+    let decided: Vec<_> = listed(&bench, ApprovalStatus::Allowed)
+        .await
+        .into_iter()
+        .map(|one| one.decided_by.unwrap())
+        .collect();
+    assert_eq!(decided, ["rule:all", "user"], "the command is allowed by the rule");
 }
 
 #[tokio::test(start_paused = true)]

@@ -482,6 +482,83 @@ async fn a_tool_of_cortex_is_a_workers_by_its_role() {
     assert_eq!(decided.decided_by.as_deref(), Some("role"));
 }
 
+/// A server of a project may be named so that its tools look like those of Cortex.
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_only_begins_as_those_of_cortex_do_is_decided_by_rules() {
+    for (tool, of_cortex) in
+        [("mcp__cortex__x__run", "x__run"), ("mcp__cortex___post_message", "_post_message")]
+    {
+        let request = ToolRequest {
+            request_id: String::new(),
+            turn_id: None,
+            tool: tool.to_owned(),
+            summary: tool.to_owned(),
+            input: json!({}),
+            questions: Vec::new(),
+            of_cortex: Some(of_cortex.to_owned()),
+        };
+        let none = rule("none", "*", Decide::Deny);
+        let setup = Setup::new()
+            .runtime(asks(Script::new().request(request).answer("done")))
+            .settings(|settings| settings.approvals.rules = vec![none]);
+        let bench = setup.open().await;
+        bench.ready("a").await;
+        let task = bench.one_task(spec("x", &[])).await;
+        bench.until_task(&task, TaskStatus::Blocked).await;
+        assert_eq!(answers(&bench), [denied("denied by rule 2: none")], "{tool}");
+    }
+}
+
+/// Answers go by what is asked, so it is not cut: what is too long is not taken.
+#[tokio::test(start_paused = true)]
+async fn questions_and_answers_are_bounded() {
+    let question = |text: String| ToolRequest {
+        request_id: String::new(),
+        turn_id: None,
+        tool: "AskUserQuestion".to_owned(),
+        summary: "asks a question".to_owned(),
+        input: json!({}),
+        questions: vec![Question {
+            id: "q1".to_owned(),
+            text,
+            choices: Vec::new(),
+            multiple: false,
+            free_text: true,
+        }],
+        of_cortex: None,
+    };
+    let unnamed = question("Which?".to_owned());
+    let script = Script::new().request(question("x".repeat(20_000))).request(unnamed.clone());
+    let named = ToolRequest { request_id: "x".repeat(300), ..unnamed };
+    let script = script.emit(SessionEvent::ToolRequest(named)).answer("done");
+    let (bench, _, task, approval) = asking(&Setup::new().runtime(asks(script))).await;
+    let answer = |words: String| AnswerApproval {
+        approval_id: approval.approval_id.clone(),
+        answers: BTreeMap::from([("q1".to_owned(), vec![words])]),
+    };
+    let refused = bench.refuse(answer("x".repeat(20_000))).await;
+    assert_eq!(refused.code(), Code::InvalidArguments);
+    bench.call(answer("SQLite".to_owned())).await;
+    bench.until_task(&task, TaskStatus::Blocked).await;
+    let told: Vec<_> = answers(&bench).into_iter().map(|answer| format!("{answer:?}")).collect();
+    let [long, short, id] = told.as_slice() else { panic!("{told:?}") };
+    assert!(long.contains("its questions have more than 16384 bytes"), "{long}");
+    assert!(short.contains("SQLite"), "{short}");
+    assert!(id.contains("its id has more than 256 bytes"), "{id}");
+    assert_eq!(bench.call(ListApprovals::default()).await.approvals.len(), 1, "one is kept");
+}
+
+/// A reason names the tool, and the runtime chose that name.
+#[tokio::test(start_paused = true)]
+async fn a_reason_has_no_secret_and_no_end() {
+    let token = format!("ghp_{}", "a1B2".repeat(9));
+    let script = Script::new().ask(format!("{token} {}", "x".repeat(100_000)), json!({}));
+    let (bench, _, _, approval) = asking(&Setup::new().runtime(asks(script))).await;
+    let reason = approval.reason.unwrap();
+    assert!(reason.starts_with("no rule matches [secret]") && reason.len() <= 4_096, "{reason}");
+    assert!(!serde_json::to_string(&bench.told_after(0)).unwrap().contains(&token));
+}
+
 pub(crate) fn rule(id: &str, tool: &str, decide: Decide) -> Rule {
     Rule { id: id.to_owned(), tool: tool.to_owned(), input: None, agent: None, decide }
 }

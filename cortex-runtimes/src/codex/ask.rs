@@ -11,6 +11,8 @@ use super::summary::{
 };
 use super::wire::{reply, text};
 
+/// The field that says so where an allowance lets something out of the sandbox.
+const LEAVES_SANDBOX: &str = "leavesSandbox";
 /// Longest reason that is shown beside a command.
 const REASON_CHARS_MAX: usize = 120;
 
@@ -136,7 +138,7 @@ fn shell(params: &Value) -> About {
     if let Some(shown) = fields.get_mut("command") {
         *shown = Value::String(command.clone());
     }
-    // A command that is to leave the sandbox comes with the agent's reason, and is not marked otherwise.
+    mark(&mut fields, params);
     let what = match text(params, "/reason").filter(|reason| !reason.trim().is_empty()) {
         Some(reason) => {
             format!("{command} (may leave the sandbox: {})", one_line(&reason, REASON_CHARS_MAX))
@@ -146,12 +148,23 @@ fn shell(params: &Value) -> About {
     About { input: Some(fields), ..About::new(SHELL, &what) }
 }
 
+/// What is to leave the sandbox comes with the agent's reason, also an empty one, and rules go by the mark. Without a reason
+/// nothing tells it from what stays inside (0.171).
+fn mark(fields: &mut Value, params: &Value) {
+    if params.get("reason").is_some_and(|reason| !reason.is_null())
+        && let Some(fields) = fields.as_object_mut()
+    {
+        fields.insert(LEAVES_SANDBOX.to_owned(), Value::Bool(true));
+    }
+}
+
 /// The request names only its item, which was told before.
 fn patch(params: &Value, changes: Option<&Value>) -> About {
     let mut fields = input(params);
     if let (Some(fields), Some(changes)) = (fields.as_object_mut(), changes) {
         fields.insert("changes".to_owned(), changes.clone());
     }
+    mark(&mut fields, params);
     let what = match text(params, "/grantRoot") {
         Some(root) => format!("{} (and all below {root})", paths(changes)),
         None => paths(changes),
@@ -236,12 +249,34 @@ mod tests {
         assert_eq!(request.summary, "shell: rm x (may leave the sandbox: need it)");
         assert_eq!(request.input.get("threadId"), None);
         assert_eq!(request.input.get("command"), Some(&json!("rm x")));
+        assert_eq!(request.input.get("leavesSandbox"), Some(&json!(true)));
         assert_eq!(
             asked.answer(&ToolAnswer::Allow),
             "{\"id\":4,\"result\":{\"decision\":\"accept\"}}\n"
         );
         let no = ToolAnswer::Deny { reason: "no".to_owned() };
         assert!(asked.answer(&no).contains("decline"));
+    }
+
+    #[test]
+    fn what_may_leave_the_sandbox_is_marked_for_rules() {
+        let marked = |method: &str, params: &Value| {
+            asked(&format!("item/{method}/requestApproval"), params)
+                .1
+                .input
+                .get("leavesSandbox")
+                .is_some()
+        };
+        for reason in [json!("command failed; retry without sandbox?"), json!("")] {
+            let given = json!({"command": "ls", "reason": reason});
+            assert!(marked("commandExecution", &given) && marked("fileChange", &given), "{given}");
+        }
+        for plain in [json!({"command": "ls"}), json!({"command": "ls", "reason": null})] {
+            assert!(
+                !marked("commandExecution", &plain) && !marked("fileChange", &plain),
+                "{plain}"
+            );
+        }
     }
 
     #[test]

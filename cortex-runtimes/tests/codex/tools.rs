@@ -163,6 +163,7 @@ async fn what_is_allowed_stays_in_the_sandbox_unless_it_is_let_out() {
         let turn = live.send(text).await;
         let request = live.request().await;
         assert_eq!(request.summary, summary);
+        assert_eq!(request.input.get("leavesSandbox").is_some(), written, "rules go by it");
         live.session.answer(&request.request_id, ToolAnswer::Allow).await.unwrap();
         assert_eq!(live.ended(&turn).await.outcome, succeeded("done"));
         assert_eq!(file.exists(), written);

@@ -8,6 +8,7 @@ use crate::api::{Access, Command, Effect, Granted};
 use crate::domain::approval::Rule;
 use crate::error::{Code, Result};
 use crate::ids::ApprovalId;
+use crate::limits::RULE_INPUT_CHARS_MAX;
 
 /// Allow a tool request that waits, and make a rule of its project that allows the same from now on. For a command it is exactly that command, for an address its host, for any other tool the tool. The rule stands right before the one that left the request to a person, else behind the other rules of the project; rules before it stay in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -17,7 +18,7 @@ pub struct AlwaysAllowApproval {
     pub approval_id: ApprovalId,
     /// A pattern for the arguments instead of the one that is made: `cargo test*`. It must match the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 4096))]
+    #[schemars(length(min = 1, max = RULE_INPUT_CHARS_MAX))]
     pub input: Option<String>,
 }
 

@@ -15,7 +15,7 @@ use crate::ids::ApprovalId;
 pub struct AnswerApproval {
     /// The request.
     pub approval_id: ApprovalId,
-    /// The answers, by the id of the question.
+    /// The answers, by the id of the question. At most 16384 bytes in all.
     pub answers: Answers,
 }
 

@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::input::any_text;
+use super::input::{any_text, leads_up};
 
 /// The id of the rule in explanations.
 pub(super) const DATA_DIRECTORY: &str = "data-directory";
@@ -13,21 +13,23 @@ pub(super) const DATA_DIRECTORY: &str = "data-directory";
 /// Whether a text of `input` names the data directory. The worktree of an isolated attempt lies in it: what names only
 /// its `own` place is fine.
 pub(super) fn names_data_dir(input: &Value, data_dir: &str, own: &str) -> bool {
-    !data_dir.is_empty()
-        && any_text(input, &mut |text| {
-            if !text.contains(data_dir) {
-                return false;
-            }
-            // A way up leads out of the own place again.
-            let own = own.trim_end_matches(['/', '\\']);
-            if own.is_empty() || !own.starts_with(data_dir) || text.contains("..") {
-                return true;
-            }
-            let mut parts = text.split(own);
-            let before = parts.next().is_some_and(|part| part.contains(data_dir));
-            // A longer name is that of a neighbour.
-            before || parts.any(|part| goes_on_a_name(part) || part.contains(data_dir))
-        })
+    let own = own.trim_end_matches(['/', '\\']);
+    !data_dir.is_empty() && any_text(input, &mut |text| names(text, data_dir, own))
+}
+
+fn names(text: &str, data_dir: &str, own: &str) -> bool {
+    // A way up leads out of the own place again.
+    let may_name_own = own.starts_with(data_dir) && !leads_up(text);
+    text.match_indices(data_dir).any(|(at, _)| {
+        let (_, found) = text.split_at(at);
+        let is_own = may_name_own && is_below(found, own);
+        is_below(found, data_dir) && !is_own
+    })
+}
+
+/// Whether `text` begins with `folder`. A longer name is that of a neighbour.
+fn is_below(text: &str, folder: &str) -> bool {
+    text.strip_prefix(folder).is_some_and(|rest| !goes_on_a_name(rest))
 }
 
 fn goes_on_a_name(text: &str) -> bool {
@@ -55,6 +57,11 @@ mod tests {
             (json!({ "cwd": "/home/me/.cortex/worktrees/1" }), false),
             (json!({ "path": "/home/me/.cortex/worktrees/1/../../cortex.db" }), true),
             (json!({ "command": "cp /home/me/.cortex/worktrees/1/a /home/me/.cortex/b" }), true),
+            (json!({ "command": "cd /home/me/.cortex/worktrees/1 && cat ../2/a" }), true),
+            (json!({ "command": "cd /home/me/.cortex/worktrees/1 && git diff a~1..b" }), false),
+            (json!({ "command": "git -C /home/me/.cortex/worktrees/1 log main..." }), false),
+            (json!({ "path": "/home/me/.cortex-notes/a" }), false),
+            (json!({ "command": "cat /home/me/.cortex-notes/a /home/me/.cortex/a" }), true),
         ];
         for (input, named) in table {
             assert_eq!(names_data_dir(&input, data, own), named, "{input}");

@@ -203,9 +203,10 @@ fn by_role(asked: &Asked<'_>) -> Option<Decision> {
 
 fn by_rule(listed: &Listed, asked: &Asked<'_>) -> Decision {
     let (rule, position) = (&listed.rule, listed.position);
+    let is_for_rights = !rule.may_grant(asked.tool, asked.input);
     // A rule has no answer to a question.
     let decide = match rule.decide {
-        Decide::Allow if asked.has_questions => Decide::Ask,
+        Decide::Allow if asked.has_questions || is_for_rights => Decide::Ask,
         decide @ (Decide::Allow | Decide::Deny | Decide::Ask) => decide,
     };
     let verb = match decide {
@@ -216,6 +217,9 @@ fn by_rule(listed: &Listed, asked: &Asked<'_>) -> Decision {
     let mut reason = format!("{verb} by rule {position}: {}", rule.id);
     if listed.origin == Origin::BuiltIn {
         reason += "; it names the data directory of Cortex";
+    }
+    if rule.decide == Decide::Allow && is_for_rights {
+        reason += "; it asks for rights beyond one use";
     }
     Decision { decide, by: DecidedBy::Rule(rule.id.clone()), position: Some(position), reason }
 }

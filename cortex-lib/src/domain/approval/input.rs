@@ -4,35 +4,79 @@ use serde_json::{Map, Value};
 
 use crate::domain::text::head_and_tail;
 
-/// Fields that say what a tool does, by the names that the CLIs and common MCP servers give them.
-const SUBJECTS: &[&str] = &[
-    "command",
-    "cmd",
-    "file_path",
-    "filePath",
-    "notebook_path",
-    "path",
-    "paths",
-    "url",
-    "uri",
-    "skill",
+/// Tools of the CLIs themselves, and the field of each that says what it does. An MCP server names its fields as it
+/// likes: beside a `command` there may be another field that is what really counts.
+const SUBJECTS: &[(&str, &str)] = &[
+    ("Bash", "command"),
+    ("PowerShell", "command"),
+    ("Monitor", "command"),
+    ("Read", "file_path"),
+    ("Write", "file_path"),
+    ("Edit", "file_path"),
+    ("MultiEdit", "file_path"),
+    ("NotebookEdit", "notebook_path"),
+    ("Grep", "path"),
+    ("WebFetch", "url"),
+    ("Skill", "skill"),
+    ("shell", "command"),
+    ("bash", "command"),
+    ("read", "filePath"),
+    ("write", "filePath"),
+    ("edit", "filePath"),
+    ("grep", "path"),
+    ("list", "path"),
+    ("webfetch", "url"),
+    ("skill", "name"),
 ];
 
-/// The texts that say what a tool would do with `input`: its known fields, or without one every text. An argument
-/// vector is one text, as it would be typed.
-pub(super) fn subject(input: &Value) -> Vec<String> {
-    let mut fields = SUBJECTS.iter().filter_map(|name| Some((*name, input.get(*name)?))).peekable();
-    if fields.peek().is_none() {
-        return values(input);
+/// A text that says what a tool would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Subject {
+    /// A command.
+    Command(String),
+    /// A path, an address, or anything else.
+    Other(String),
+}
+
+/// What `tool` would do with `input`: the field of a known tool, else every text.
+pub(super) fn subject(tool: &str, input: &Value) -> Vec<Subject> {
+    let known = SUBJECTS.iter().find(|(name, _)| *name == tool).map(|(_, field)| *field);
+    if let Some((name, field)) = known.and_then(|name| Some((name, input.get(name)?))) {
+        return subject_of(name, field);
     }
-    let texts = fields.map(|(name, field)| match (name, field) {
-        ("command" | "cmd", Value::Array(words)) => {
-            let words = words.iter().map(|word| word.as_str().unwrap_or_default());
-            vec![words.collect::<Vec<_>>().join(" ")]
+    let Some(fields) = input.as_object() else { return subject_of("", input) };
+    fields.iter().flat_map(|(name, field)| subject_of(name, field)).collect()
+}
+
+fn subject_of(name: &str, field: &Value) -> Vec<Subject> {
+    let is_command = matches!(name, "command" | "cmd");
+    match command(field).filter(|_| is_command) {
+        Some(command) => vec![Subject::Command(command)],
+        None => values(field).into_iter().map(Subject::Other).collect(),
+    }
+}
+
+/// A command: a text, or an argument vector as it would be typed.
+pub(super) fn command(field: &Value) -> Option<String> {
+    match field {
+        Value::String(command) => Some(command.clone()),
+        Value::Array(words) => {
+            let words = words.iter().map(Value::as_str).collect::<Option<Vec<_>>>()?;
+            Some(words.join(" "))
         }
-        (_, field) => values(field),
-    });
-    texts.flatten().collect()
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
+    }
+}
+
+/// Whether `text` has a way up in it: `..` as a part of a path, not as a range of commits.
+pub(super) fn leads_up(text: &str) -> bool {
+    let goes_on = |c: char| c.is_alphanumeric() || "._-".contains(c);
+    let mut found = text.match_indices("..");
+    found.any(|(at, dots)| {
+        let (before, rest) = text.split_at(at);
+        let after = rest.strip_prefix(dots).unwrap_or_default();
+        !before.ends_with(|c| goes_on(c) || "~^}".contains(c)) && !after.starts_with(goes_on)
+    })
 }
 
 /// Whether any text in `input` is one that `found` looks for. Names of fields do not count.
@@ -118,17 +162,49 @@ mod tests {
 
     #[test]
     fn what_a_tool_does_is_told_from_what_describes_it() {
+        let command = |text: &str| Subject::Command(text.to_owned());
+        let other = |text: &str| Subject::Other(text.to_owned());
         let table = [
-            (json!({ "command": "ls", "description": "lists" }), vec!["ls"]),
-            (json!({ "command": ["git", "push", "-f"], "cwd": "/p" }), vec!["git push -f"]),
-            (json!({ "file_path": "/p/a", "content": "x" }), vec!["/p/a"]),
-            (json!({ "a": "x", "b": { "c": ["y"] } }), vec!["x", "y"]),
-            (json!({ "paths": ["a", "b"] }), vec!["a", "b"]),
-            (json!("text"), vec!["text"]),
-            (json!(null), vec![]),
+            ("Bash", json!({ "command": "ls", "description": "lists" }), vec![command("ls")]),
+            (
+                "shell",
+                json!({ "command": ["git", "push", "-f"], "cwd": "/p" }),
+                vec![command("git push -f")],
+            ),
+            ("Write", json!({ "file_path": "/p/a", "content": "x" }), vec![other("/p/a")]),
+            ("write", json!({ "filePath": "/p/a", "content": "x" }), vec![other("/p/a")]),
+            // What is not there hides nothing.
+            ("Grep", json!({ "pattern": "x", "glob": "*.rs" }), vec![other("*.rs"), other("x")]),
+            // Of a tool of an MCP server no field is known.
+            (
+                "mcp__db__query",
+                json!({ "command": "SELECT 1", "query": "DROP TABLE x" }),
+                vec![command("SELECT 1"), other("DROP TABLE x")],
+            ),
+            (
+                "mcp__x__move",
+                json!({ "path": "a", "to": { "b": ["c"] }, "n": 1 }),
+                vec![other("a"), other("c")],
+            ),
+            ("mcp__x__y", json!({ "paths": ["a", "b"] }), vec![other("a"), other("b")]),
+            ("mcp__x__y", json!("text"), vec![other("text")]),
+            ("mcp__x__y", json!(null), vec![]),
         ];
-        for (input, texts) in table {
-            assert_eq!(subject(&input), texts, "{input}");
+        for (tool, input, texts) in table {
+            assert_eq!(subject(tool, &input), texts, "{tool} {input}");
+        }
+    }
+
+    #[test]
+    fn a_way_up_is_told_from_a_range_of_commits() {
+        for up in
+            ["..", "../a", "a/../b", "a/..", "a\\..\\b", "cd ..", "cat '../a'", "x --dir=..;ls"]
+        {
+            assert!(leads_up(up), "{up}");
+        }
+        let git = ["git diff HEAD~1..HEAD", "git log main...", "git log HEAD^..", "git log ..main"];
+        for down in ["a/b", "a..b", "...", "..a", "a../b"].into_iter().chain(git) {
+            assert!(!leads_up(down), "{down}");
         }
     }
 

@@ -9,6 +9,7 @@ mod built_in;
 mod decide;
 mod input;
 mod question;
+mod rights;
 mod rule;
 
 use schemars::JsonSchema;

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::error::Problem;
+use crate::limits::QUESTIONS_BYTES_MAX;
 
 /// A question of an agent to its user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,6 +42,10 @@ pub type Answers = BTreeMap<String, Vec<String>>;
 
 /// What is wrong with `answers` to `questions`, all of it at once.
 pub fn problems_of_answers(questions: &[Question], answers: &Answers) -> Vec<Problem> {
+    if json!(answers).to_string().len() > QUESTIONS_BYTES_MAX {
+        let problem = format!("the answers have more than {QUESTIONS_BYTES_MAX} bytes");
+        return vec![Problem::new("answers", problem)];
+    }
     let at = |id: &str| format!("answers.{id}");
     let unknown = answers
         .keys()
@@ -101,5 +107,7 @@ mod tests {
         assert_eq!(problems(&["c"], &["a"], None), ["answers.one"], "not offered");
         assert_eq!(problems(&[], &[" "], None), ["answers.one", "answers.any"], "unanswered");
         assert_eq!(problems(&["a"], &["a"], Some("other")), ["answers.other"], "not asked");
+        let long = "x".repeat(20_000);
+        assert_eq!(problems(&["a"], &[&long], None), ["answers"], "more than is kept");
     }
 }

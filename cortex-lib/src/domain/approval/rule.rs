@@ -5,7 +5,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::input::{any_text, subject};
+use super::built_in::DATA_DIRECTORY;
+use super::input::{Subject, any_text, leads_up, subject};
+use super::rights::{asks_for_rights, is_right};
+use crate::limits::{RULE_INPUT_CHARS_MAX, RULE_TOOL_CHARS_MAX};
 
 /// What a rule decides.
 #[derive(
@@ -31,11 +34,11 @@ pub struct Rule {
     #[schemars(length(min = 1, max = 64))]
     pub id: String,
     /// The tool by the runtime's name, as a pattern: `Bash`, `mcp__cortex__*`.
-    #[schemars(length(min = 1, max = 256))]
+    #[schemars(length(min = 1, max = RULE_TOOL_CHARS_MAX))]
     pub tool: String,
-    /// A pattern for the arguments: `cargo test*`. One that allows must match what the tool would do (its command, path or address; without such a field every text). One that denies or asks matches any text.
+    /// A pattern for the arguments: `cargo test*`. One that allows must match what the tool would do: the command, path or address of a tool of the CLI itself, every text of any other, and nothing with `..` in a path. One that denies or asks matches any text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 4096))]
+    #[schemars(length(min = 1, max = RULE_INPUT_CHARS_MAX))]
     pub input: Option<String>,
     /// The agent's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,23 +53,36 @@ impl Rule {
         self.agent.as_deref().is_none_or(|name| name == agent)
             && pattern(&self.tool).is_some_and(|pattern| pattern.is_match(tool))
             && self.input.as_deref().is_none_or(|text| {
-                pattern(text).is_some_and(|pattern| self.matches_input(input, &pattern))
+                pattern(text).is_some_and(|pattern| self.matches_input(tool, input, &pattern))
             })
     }
 
     /// Whether it is a rule that allows this, whoever asks.
     pub fn allows(&self, tool: &str, input: &Value) -> bool {
         let agent = self.agent.as_deref().unwrap_or_default();
-        self.decide == Decide::Allow && self.matches(agent, tool, input)
+        self.decide == Decide::Allow
+            && self.may_grant(tool, input)
+            && self.matches(agent, tool, input)
+    }
+
+    /// Whether it may allow this. A rule for a use grants no rights beside it, and one for many tools was not written
+    /// for those that ask for rights.
+    pub fn may_grant(&self, tool: &str, input: &Value) -> bool {
+        !asks_for_rights(tool, input) || is_right(tool) && self.tool == tool
     }
 
     /// An agent writes the arguments, also those that only describe. So they may make a request forbidden, but what
     /// makes it allowed is what the tool really does with them.
-    fn matches_input(&self, input: &Value, pattern: &GlobMatcher) -> bool {
+    fn matches_input(&self, tool: &str, input: &Value, pattern: &GlobMatcher) -> bool {
         match self.decide {
             Decide::Allow => {
-                let subject = subject(input);
-                !subject.is_empty() && subject.iter().all(|text| pattern.is_match(text))
+                let subject = subject(tool, input);
+                let is_met = |subject: &Subject| match subject {
+                    Subject::Command(text) => pattern.is_match(text),
+                    // The path that a pattern begins with is not where such a one ends.
+                    Subject::Other(text) => pattern.is_match(text) && !leads_up(text),
+                };
+                !subject.is_empty() && subject.iter().all(is_met)
             }
             Decide::Deny | Decide::Ask => any_text(input, &mut |text| pattern.is_match(text)),
         }
@@ -74,6 +90,9 @@ impl Rule {
 
     /// What is wrong with it, if anything: a pattern that is none never matches, which would hide a deny.
     pub fn problem(&self) -> Option<String> {
+        if self.id == DATA_DIRECTORY {
+            return Some(format!("{DATA_DIRECTORY} is the id of the built-in rule"));
+        }
         [Some(&self.tool), self.input.as_ref()]
             .into_iter()
             .flatten()
@@ -115,7 +134,7 @@ mod tests {
             ("Bash", Some("cargo *"), Allow, "Bash", json!({ "command": "cargo test" }), true),
             ("Bash", Some("cargo *"), Allow, "Bash", json!({ "command": "rm -r ." }), false),
             ("*", Some("rm *"), Deny, "Bash", json!({ "command": "rm -r /a/b" }), true),
-            ("*", Some("cargo *"), Allow, "exec", json!({ "command": ["cargo", "test"] }), true),
+            ("*", Some("cargo *"), Allow, "shell", json!({ "command": ["cargo", "test"] }), true),
             // What only describes does not allow.
             (
                 "Bash",
@@ -129,9 +148,33 @@ mod tests {
             // But it forbids, wherever it stands.
             ("*", Some("*secret*"), Deny, "Tool", json!({ "a": [{ "b": "a secret" }] }), true),
             ("*", Some("*push*"), Ask, "Bash", json!({ "command": "x", "note": "push" }), true),
-            // Without a known field every text has to match.
+            // Of a tool that is not known every text has to match.
             ("T", Some("a*"), Allow, "T", json!({ "x": "ab", "y": ["ac"] }), true),
             ("T", Some("a*"), Allow, "T", json!({ "x": "ab", "y": ["b"] }), false),
+            // A field of a tool that is not known hides no other.
+            (
+                "mcp__db__query",
+                Some("SELECT *"),
+                Allow,
+                "mcp__db__query",
+                json!({ "query": "DROP TABLE x", "command": "SELECT 1" }),
+                false,
+            ),
+            ("T", Some("src/*"), Allow, "T", json!({ "path": "src/a", "to": "/etc/x" }), false),
+            ("T", Some("*etc*"), Deny, "T", json!({ "path": "src/a", "to": "/etc/x" }), true),
+            // A path that leads up again is somewhere else.
+            ("Write", Some("/p/src/*"), Allow, "Write", json!({ "file_path": "/p/src/a" }), true),
+            (
+                "Write",
+                Some("/p/src/*"),
+                Allow,
+                "Write",
+                json!({ "file_path": "/p/src/../../home/me/.ssh/authorized_keys" }),
+                false,
+            ),
+            ("T", Some("/p/*"), Allow, "T", json!({ "paths": ["/p/a", "/p/../b"] }), false),
+            ("Write", Some("/p/*"), Deny, "Write", json!({ "file_path": "/p/../b" }), true),
+            ("Bash", Some("ls ../*"), Allow, "Bash", json!({ "command": "ls ../a" }), true),
         ];
         for (tool, input, decide, asked, arguments, matches) in table {
             let found = rule(tool, input, decide).matches("a", asked, &arguments);
@@ -144,5 +187,12 @@ mod tests {
         assert_eq!(rule("Bash", Some("cargo *"), Decide::Deny).problem(), None);
         let problem = rule("[", None, Decide::Deny).problem().unwrap_or_default();
         assert!(problem.contains("\"[\" is not a pattern"), "{problem}");
+    }
+
+    #[test]
+    fn the_id_of_the_built_in_rule_is_taken() {
+        let taken = Rule { id: DATA_DIRECTORY.to_owned(), ..rule("Bash", None, Decide::Deny) };
+        let problem = taken.problem().unwrap_or_default();
+        assert!(problem.contains("the built-in rule"), "{problem}");
     }
 }

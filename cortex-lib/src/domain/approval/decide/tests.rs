@@ -97,6 +97,49 @@ fn a_question_is_denied_by_rule_or_asked_but_never_allowed() {
     }
 }
 
+/// What a rule allowed is looked at when it is used: the same command may come with a wish for more.
+#[test]
+fn a_rule_for_a_use_grants_no_rights_beside_it() {
+    let rules = [
+        rule("patch", "apply_patch", None, Decide::Allow),
+        rule("test", "{shell,Bash}", Some("cargo test"), Decide::Allow),
+        rule("all", "*", None, Decide::Allow),
+    ];
+    let (list, test) = (list(&rules, &[], Unmatched::Deny), json!({ "command": "cargo test" }));
+    let with = |name: &str, field: Value| {
+        let mut input = test.clone();
+        input[name] = field;
+        input
+    };
+    let table = [
+        ("apply_patch", json!({ "changes": {} }), Decide::Allow),
+        ("apply_patch", json!({ "changes": {}, "grantRoot": "/" }), Decide::Ask),
+        ("shell", test.clone(), Decide::Allow),
+        ("shell", with("additionalPermissions", json!({ "network": true })), Decide::Ask),
+        ("shell", with("leavesSandbox", json!(true)), Decide::Ask),
+        ("shell", json!({ "networkApprovalContext": { "host": "a.example" } }), Decide::Ask),
+        ("Bash", with("dangerouslyDisableSandbox", json!(true)), Decide::Ask),
+        ("Bash", with("dangerouslyDisableSandbox", json!(false)), Decide::Allow),
+        ("external_directory", json!({}), Decide::Ask),
+        ("SandboxNetworkAccess", json!({ "host": "a.example" }), Decide::Ask),
+    ];
+    for (tool, input, decide) in table {
+        let decision = list.decide(&asked(tool, &input));
+        assert_eq!(decision.decide, decide, "{tool} {input}");
+        let is_told = decision.reason.ends_with("; it asks for rights beyond one use");
+        assert_eq!(is_told, decide == Decide::Ask, "{}", decision.reason);
+    }
+}
+
+/// A person may write a rule for a right, by its name.
+#[test]
+fn a_rule_that_names_a_right_grants_it() {
+    let rules = [rule("etc", "external_directory", None, Decide::Allow)];
+    let (list, input) = (list(&rules, &[], Unmatched::Ask), json!({ "patterns": ["/etc/*"] }));
+    assert_eq!(list.decide(&asked("external_directory", &input)).decide, Decide::Allow);
+    assert_eq!(list.decide(&asked("request_permissions", &input)).decide, Decide::Ask);
+}
+
 #[test]
 fn who_decided_survives_the_wire() {
     let all = [
