@@ -8,9 +8,13 @@
 )]
 
 #[cfg(target_os = "linux")]
+mod between;
+#[cfg(target_os = "linux")]
 mod endpoint;
 #[cfg(target_os = "linux")]
 mod failures;
+#[cfg(target_os = "linux")]
+mod lossy;
 #[cfg(target_os = "linux")]
 mod place;
 #[cfg(target_os = "linux")]
@@ -51,6 +55,7 @@ fn main() -> ExitCode {
         rights::all(),
         failures::all(),
         servers::all(),
+        lossy::all(),
         terminal::all(),
     ]
     .concat();

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use cortex_lib::domain::agent::{Interaction, Role};
@@ -15,8 +15,10 @@ use cortex_lib::port::{
 };
 use cortex_runtimes::{OpenCode, OpenCodeConfig, ProcessUse};
 use cortex_scripted::{CliHome, Request, Script, ScriptedChat, cli};
-use tokio::sync::mpsc;
+use tokio::sync::{OnceCell, mpsc};
 use tokio::time::{interval, timeout};
+
+use crate::between::Between;
 
 /// Nothing that a test waits for takes longer, even on a machine with better things to do.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -33,6 +35,29 @@ pub(crate) struct Place {
 }
 
 static SHARED: OnceLock<Place> = OnceLock::new();
+static LOSSY: OnceCell<Lossy> = OnceCell::const_new();
+static STAYS: OnceLock<tokio::runtime::Handle> = OnceLock::new();
+
+/// A place with a proxy before its server, for those who want one.
+pub(crate) struct Lossy {
+    pub(crate) between: Between,
+    pub(crate) place: Place,
+    keeper: Mutex<Option<Live>>,
+}
+
+/// The place with a proxy. The first one who asks starts it, on the runtime that stays.
+pub(crate) async fn lossy() -> &'static Lossy {
+    let start = async {
+        let between = Between::start(&cli::opencode().unwrap()).await;
+        let program = between.program();
+        let script = crate::lossy::script();
+        let place = Place::with(script, |config| config.executable = Some(program)).await;
+        let keeper = Mutex::new(Some(place.open().await));
+        Lossy { between, place, keeper }
+    };
+    let started = STAYS.get().unwrap().spawn(LOSSY.get_or_init(|| start));
+    started.await.unwrap()
+}
 
 /// The place that all share. The cases come and go on runtimes of their own; its server stays on this one.
 pub(crate) struct Shared {
@@ -43,6 +68,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        STAYS.get_or_init(|| runtime.handle().clone());
         let keeper = runtime.block_on(async {
             let rules = [
                 crate::turns::script(),
@@ -60,8 +86,15 @@ impl Shared {
     pub(crate) fn end(self) {
         self.runtime.block_on(self.keeper.close());
         // What is static is never dropped, so its folder is removed here.
-        if let Some(folder) = shared().home.home().parent() {
-            fs_err::remove_dir_all(folder).unwrap();
+        let mut places = vec![shared()];
+        if let Some(Lossy { between, place, keeper }) = LOSSY.get() {
+            let keeper = keeper.lock().unwrap().take();
+            self.runtime.block_on(keeper.unwrap().close());
+            between.end();
+            places.push(place);
+        }
+        for place in places {
+            fs_err::remove_dir_all(place.home.home().parent().unwrap()).unwrap();
         }
     }
 }
@@ -200,6 +233,11 @@ impl Live {
         let end = self.wait("the end of the turn", |live| live.ends.pop_front()).await;
         assert_eq!(end.turn_id, *turn);
         end
+    }
+
+    /// What it has said since the last time it was asked.
+    pub(crate) fn said(&mut self) -> Vec<(OutputKind, String)> {
+        std::mem::take(&mut self.output)
     }
 
     pub(crate) async fn request(&mut self) -> ToolRequest {
