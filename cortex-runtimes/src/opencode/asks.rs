@@ -11,6 +11,8 @@ use super::summary::summary;
 use super::wire::{Permission, Questions};
 use crate::line::one_line;
 
+/// Requests that are known not to wait any more. The server still lists those that were never answered.
+const OVER_MAX: usize = 1024;
 /// Longest summary of what is no tool.
 const SUMMARY_CHARS_MAX: usize = 300;
 
@@ -189,20 +191,30 @@ impl Asks {
 
     /// Nothing waits any more.
     pub(super) fn withdraw(&mut self) -> Vec<Step> {
-        self.over.extend(std::mem::take(&mut self.held).into_iter().map(|held| held.id));
+        for held in std::mem::take(&mut self.held) {
+            self.ended(held.id);
+        }
         let waiting = std::mem::take(&mut self.waiting).into_keys();
         let steps = waiting.map(|id| {
-            self.over.insert(id.clone());
+            self.ended(id.clone());
             withdrawn(id)
         });
         steps.collect()
+    }
+
+    fn ended(&mut self, id: String) {
+        self.over.insert(id);
+        // Names are in the order of time.
+        if self.over.len() > OVER_MAX {
+            self.over.pop_first();
+        }
     }
 
     /// What is asked of the server for an answer.
     pub(super) fn answer(&mut self, request_id: &str, answer: &ToolAnswer) -> Option<Reply> {
         let kind = self.waiting.remove(request_id)?;
         // What the server still lists until it has heard of it.
-        self.over.insert(request_id.to_owned());
+        self.ended(request_id.to_owned());
         Some(match kind {
             Kind::Permission => {
                 let body = match answer {

@@ -10,9 +10,10 @@ use std::path::Path;
 use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::port::SessionSpec;
 use cortex_lib::process::Program;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::{OpenCodeConfig, launch, rules};
+use super::open::MCP_TIMEOUT_MS;
+use super::{OpenCodeConfig, launch};
 
 /// The variable with the credential of the session.
 const TOKEN: &str = "CORTEX_MCP_TOKEN";
@@ -35,17 +36,7 @@ pub(super) fn program(
         argv.extend(["--session".into(), native.into()]);
     }
     let program = Program::new(argv, &spec.cwd, spec.session_id.as_str());
-    let mut program = launch::environment(program, config)
-        .env("OPENCODE_CONFIG_CONTENT", content(spec)?.to_string())
-        .env("OPENCODE_DISABLE_AUTOUPDATE", "1")
-        .remove_env("OPENCODE_PERMISSION");
-    let past_proxy = launch::past_proxy(config);
-    program = program.env("NO_PROXY", &past_proxy).env("no_proxy", &past_proxy);
-    if !spec.trusted {
-        for name in launch::DISTRUST {
-            program = program.env(name, "1");
-        }
-    }
+    let mut program = launch::configured(program, config, spec.trusted, content(spec)?);
     if let Some(mcp) = &spec.mcp {
         program = program.env(TOKEN, mcp.token.expose());
     }
@@ -53,34 +44,26 @@ pub(super) fn program(
 }
 
 /// The configuration on top of the person's own.
-fn content(spec: &SessionSpec) -> Result<Value> {
-    let mut content = json!({
-        "autoupdate": false,
-        "share": "disabled",
-        "permission": rules::of_configuration(),
-    });
-    let mut set = |name: &str, value: Value| {
-        if let Some(fields) = content.as_object_mut() {
-            fields.insert(name.to_owned(), value);
-        }
-    };
-    if !spec.trusted {
-        // Both run programs that a repository names or brings.
-        set("lsp", json!(false));
-        set("formatter", json!(false));
-    }
+fn content(spec: &SessionSpec) -> Result<Map<String, Value>> {
+    let mut content = launch::content(spec.trusted);
     if let Some(instructions) = &spec.instructions {
         let file = spec.scratch.join("instructions.md");
         fs_err::write(&file, instructions).map_err(|error| {
             let message = format!("the instructions were not written: {error}");
             Error::new(Code::RuntimeStartFailed, message)
         })?;
-        set("instructions", json!([file]));
+        content.insert("instructions".to_owned(), json!([file]));
     }
     if let Some(mcp) = &spec.mcp {
         let headers = json!({"Authorization": format!("Bearer {{env:{TOKEN}}}")});
-        let server = json!({"type": "remote", "url": mcp.url, "headers": headers, "oauth": false});
-        set("mcp", json!({ "cortex": server }));
+        let server = json!({
+            "type": "remote",
+            "url": mcp.url,
+            "headers": headers,
+            "oauth": false,
+            "timeout": MCP_TIMEOUT_MS,
+        });
+        content.insert("mcp".to_owned(), json!({ "cortex": server }));
     }
     Ok(content)
 }

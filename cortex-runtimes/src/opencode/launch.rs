@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::process::Program;
 use cortex_lib::secret::Secret;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{OpenCodeConfig, rules};
 
@@ -26,8 +26,7 @@ const KEPT: [&str; 8] = [
 const KEPT_PREFIX: &str = "OPENCODE_DISABLE_";
 
 /// What a repository brings: configuration with plugins and MCP servers, instructions, skills.
-pub(super) const DISTRUST: [&str; 2] =
-    ["OPENCODE_DISABLE_PROJECT_CONFIG", "OPENCODE_DISABLE_EXTERNAL_SKILLS"];
+const DISTRUST: [&str; 2] = ["OPENCODE_DISABLE_PROJECT_CONFIG", "OPENCODE_DISABLE_EXTERNAL_SKILLS"];
 
 /// Runs within the server and marks what tools start.
 const PLUGIN: &str = include_str!("cortex.js");
@@ -56,20 +55,13 @@ pub(super) fn program(
         .into_iter()
         .chain(["--hostname", "127.0.0.1", "--port", "0"].map(OsStr::new));
     let marker = folder.file_name().unwrap_or_default().to_string_lossy();
-    let mut program = environment(Program::new(argv, folder, marker), config)
+    let mut content = content(trusted);
+    // What a task changes is Cortex's to record.
+    content.insert("snapshot".to_owned(), json!(false));
+    content.insert("plugin".to_owned(), json!([format!("file://{}", plugin.display())]));
+    let program = configured(Program::new(argv, folder, marker), config, trusted, content)
         .env("OPENCODE_SERVER_PASSWORD", password.expose())
-        .env("OPENCODE_CONFIG_CONTENT", content(&plugin, trusted).to_string())
-        // A server that replaces its own program is not the one that was tested.
-        .env("OPENCODE_DISABLE_AUTOUPDATE", "1")
-        .remove_env("OPENCODE_SERVER_USERNAME")
-        .remove_env("OPENCODE_PERMISSION");
-    let past_proxy = past_proxy(config);
-    program = program.env("NO_PROXY", &past_proxy).env("no_proxy", &past_proxy);
-    if !trusted {
-        for name in DISTRUST {
-            program = program.env(name, "1");
-        }
-    }
+        .remove_env("OPENCODE_SERVER_USERNAME");
     Ok(program)
 }
 
@@ -81,21 +73,37 @@ fn write_plugin(folder: &Path) -> std::io::Result<PathBuf> {
 }
 
 /// The configuration on top of the person's own, which keeps their providers, models and login.
-fn content(plugin: &Path, trusted: bool) -> Value {
-    let mut content = json!({
-        "autoupdate": false,
-        "share": "disabled",
-        // What a task changes is Cortex's to record.
-        "snapshot": false,
-        "plugin": [format!("file://{}", plugin.display())],
-        "permission": rules::of_configuration(),
-    });
-    if !trusted && let Some(fields) = content.as_object_mut() {
+pub(super) fn content(trusted: bool) -> Map<String, Value> {
+    let mut content = Map::from_iter([
+        ("autoupdate".to_owned(), json!(false)),
+        ("share".to_owned(), json!("disabled")),
+        ("permission".to_owned(), rules::of_configuration()),
+    ]);
+    if !trusted {
         // Both run programs that a repository names or brings.
-        fields.insert("lsp".to_owned(), json!(false));
-        fields.insert("formatter".to_owned(), json!(false));
+        content.insert("lsp".to_owned(), json!(false));
+        content.insert("formatter".to_owned(), json!(false));
     }
     content
+}
+
+/// The program with the configuration, and with an environment that leaves it as it is.
+pub(super) fn configured(
+    program: Program,
+    config: &OpenCodeConfig,
+    trusted: bool,
+    content: Map<String, Value>,
+) -> Program {
+    let past_proxy = past_proxy(config);
+    let program = environment(program, config)
+        .env("OPENCODE_CONFIG_CONTENT", Value::Object(content).to_string())
+        // A program that replaces itself is not the one that was tested.
+        .env("OPENCODE_DISABLE_AUTOUPDATE", "1")
+        .env("NO_PROXY", &past_proxy)
+        .env("no_proxy", &past_proxy)
+        .remove_env("OPENCODE_PERMISSION");
+    let distrust = DISTRUST.iter().filter(|_| !trusted);
+    distrust.fold(program, |program, name| program.env(name, "1"))
 }
 
 /// The environment of OpenCode: this process's, without the traces of one around it, and with what the configuration
@@ -114,7 +122,7 @@ pub(super) fn environment(mut program: Program, config: &OpenCodeConfig) -> Prog
 
 /// The hosts that are reached without a proxy, with this machine among them: else the credential of a session goes to
 /// the proxy.
-pub(super) fn past_proxy(config: &OpenCodeConfig) -> String {
+fn past_proxy(config: &OpenCodeConfig) -> String {
     let hosts = ["NO_PROXY", "no_proxy"].into_iter().find_map(|name| setting(config, name));
     match hosts.as_deref().map(str::trim) {
         None | Some("") => LOCAL_HOSTS.to_owned(),

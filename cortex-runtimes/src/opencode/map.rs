@@ -7,6 +7,9 @@
 //! nothing: it comes twice after an error, the first time too early, and also when an idle session is told to stop. A message
 //! that is complete says nothing either when it ends in calls of tools. What the events leave open, a look at the
 //! session decides.
+//!
+//! A conversation that grew too long for the model is summed up in the middle of a turn. OpenCode then sends messages of
+//! its own, and what follows answers those.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +26,8 @@ use super::output::Output;
 use super::summary::summary;
 use super::wire::{Event, Look, Message, Part, Status, Told};
 
+/// Sessions below one that are known. Of older ones nothing is waited for any more.
+const CHILDREN_MAX: usize = 256;
 /// Answers of the model that may break off in one turn.
 const BROKEN_MAX: usize = 3;
 
@@ -60,6 +65,8 @@ pub(super) struct Conversation {
     /// Calls of tools that run.
     calls: BTreeMap<String, Call>,
     retries: bool,
+    /// Our message that was given up and may be answered yet.
+    given_up: Option<String>,
     odd: u64,
 }
 
@@ -70,6 +77,8 @@ struct Current {
     runs_attempt: bool,
     /// The name of our message.
     prompt: String,
+    /// It, and those that OpenCode sends itself to go on from it: what answers one of them answers ours.
+    prompts: BTreeSet<String>,
     /// The server has our message.
     known: bool,
     accepted: bool,
@@ -109,6 +118,7 @@ impl Conversation {
             output: Output::default(),
             calls: BTreeMap::new(),
             retries: false,
+            given_up: None,
             odd: 0,
         }
     }
@@ -116,6 +126,19 @@ impl Conversation {
     /// The session and those below it, by the server's names.
     pub(super) fn sessions(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.native.as_str()).chain(self.children.iter().map(String::as_str))
+    }
+
+    fn born(&mut self, child: String) {
+        self.children.insert(child);
+        // The names of sessions go down with time, so the last one is the oldest.
+        if self.children.len() > CHILDREN_MAX {
+            self.children.pop_last();
+        }
+    }
+
+    /// Nothing lives any more of what the sessions below started.
+    pub(super) fn forget_children(&mut self) {
+        self.children.clear();
     }
 
     /// Our message for `turn` is on its way by the name `prompt`.
@@ -126,6 +149,7 @@ impl Conversation {
         self.turn = Some(Current {
             id: turn.id.clone(),
             runs_attempt: turn.attempt_id.is_some(),
+            prompts: BTreeSet::from([prompt.clone()]),
             prompt,
             known: false,
             accepted: false,
@@ -138,7 +162,12 @@ impl Conversation {
 
     /// The turn that was sent did not begin after all.
     pub(super) fn unsent(&mut self) {
-        self.turn = None;
+        self.given_up = self.turn.take().map(|turn| turn.prompt);
+    }
+
+    /// The name of our message in the turn that was sent and is not over.
+    pub(super) fn prompt(&self) -> Option<&str> {
+        self.turn.as_ref().map(|turn| turn.prompt.as_str())
     }
 
     /// The turn that was sent and is not over.
@@ -198,7 +227,9 @@ impl Conversation {
         let own = told.session.as_deref() == Some(self.native.as_str());
         match told.event {
             Event::Created { .. } => {
-                self.children.extend(told.session.filter(|_| !own));
+                if let Some(child) = told.session.filter(|_| !own) {
+                    self.born(child);
+                }
                 vec![active()]
             }
             Event::Status(status) if own => self.status(status, now),
@@ -282,7 +313,7 @@ impl Conversation {
         }
         if !turn.accepted {
             let message = outcome::by_error(&failure, Timestamp::from_millis(0)).message;
-            self.turn = None;
+            self.unsent();
             return vec![Step::Refused(message)];
         }
         // The first one says what failed; what follows may be the trace of it.
@@ -291,20 +322,34 @@ impl Conversation {
     }
 
     fn message(&mut self, own: bool, message: Message) -> Vec<Step> {
-        let Some(turn) = &mut self.turn else { return Vec::new() };
+        let Some(turn) = &mut self.turn else {
+            // It is answered all the same, and nobody waits for that.
+            let answers = own && message.role == "assistant" && message.parent == self.given_up;
+            let given_up = self.given_up.take_if(|_| answers);
+            return given_up.map(|_| Step::Abort).into_iter().collect();
+        };
         if message.role == "user" {
-            turn.known |= own && message.id == turn.prompt;
+            // Their names are in the order of time.
+            if own && message.id >= turn.prompt {
+                turn.known |= message.id == turn.prompt;
+                turn.prompts.insert(message.id);
+            }
             return vec![active()];
         }
-        let answers = own && message.parent.as_deref() == Some(turn.prompt.as_str());
-        if !answers && own {
+        let follows = |parent: &String| turn.prompts.contains(parent);
+        let follows = own && message.parent.as_ref().is_some_and(follows);
+        if !follows && own {
             return vec![active()];
         }
+        let answers = follows && !message.sums_up();
         let used = outcome::usage(message.tokens, message.cost);
         if !used.is_empty() {
             turn.used.insert(message.id.clone(), used);
         }
         if !answers {
+            if let Some(error) = message.error.filter(|_| follows) {
+                turn.clues.error.get_or_insert(error);
+            }
             return vec![active()];
         }
         turn.known = true;
@@ -354,19 +399,19 @@ impl Conversation {
         let (Some(tool), Some(call), Some(state)) = (&part.tool, &part.call, &part.state) else {
             return Vec::new();
         };
-        match state.status.as_str() {
-            "running" => {}
-            "pending" => return Vec::new(),
-            _ => {
-                self.calls.remove(call);
-                return Vec::new();
-            }
+        if state.status == "pending" {
+            return Vec::new();
+        }
+        // Whatever is seen of it first: that it began may have been lost.
+        self.output.tools = true;
+        if state.status != "running" {
+            self.calls.remove(call);
+            return Vec::new();
         }
         let known = Call { tool: tool.clone(), input: state.input.clone() };
         if self.calls.insert(call.clone(), known).is_some() {
             return Vec::new();
         }
-        self.output.tools = true;
         let turn = self.turn().cloned();
         let said = self.output.flush(turn.as_ref());
         let used = output(turn.as_ref(), OutputKind::Tool, summary(tool, &state.input));
@@ -393,6 +438,9 @@ impl Conversation {
                     steps.extend(self.part(true, &part));
                 }
             }
+        }
+        for child in look.children {
+            self.born(child);
         }
         let sessions: BTreeSet<String> = self.sessions().map(str::to_owned).collect();
         let turn = self.turn().cloned();

@@ -151,11 +151,11 @@ impl Runtime for OpenCode {
     /// agent can be started afresh.
     async fn open(&self, spec: SessionSpec) -> Result<Opened> {
         spec.require_offered(&self.info)?;
+        if !spec.trusted {
+            brought::refuse(&spec.cwd, &self.config)?;
+        }
         #[cfg(feature = "terminal")]
         if spec.interaction == Interaction::Terminal {
-            if !spec.trusted {
-                brought::refuse(&spec.cwd, &self.config)?;
-            }
             let executable = probe::find(&self.config)?;
             let program = interactive::program(&executable, &self.config, &spec)?;
             let facts = cortex_lib::port::SessionFacts {
@@ -163,9 +163,6 @@ impl Runtime for OpenCode {
                 ..Default::default()
             };
             return crate::terminal::open(&program, facts).await;
-        }
-        if !spec.trusted {
-            brought::refuse(&spec.cwd, &self.config)?;
         }
         let lease = self.server(&spec).await?;
         open::open(lease, spec, self.config.clone(), Arc::clone(&self.env)).await

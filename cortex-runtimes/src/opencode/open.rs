@@ -10,6 +10,7 @@ use cortex_lib::port::{McpAccess, Opened, SessionFacts, SessionSpec};
 use hyper::Method;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::http::{Fault, within};
@@ -24,8 +25,10 @@ use super::{OpenCodeConfig, brought, session};
 const FOLDER_WAIT: Duration = Duration::from_mins(1);
 /// How long the server may take to connect to the endpoint. It took 0.1 s.
 const MCP_WAIT: Duration = Duration::from_secs(30);
+/// How long a server that no session came to hold may take to end in order.
+const END_WAIT: Duration = Duration::from_secs(6);
 /// How long a call of a tool of Cortex may take: the longest waits 5 minutes, and answers in time.
-const MCP_TIMEOUT_MS: u32 = 330_000;
+pub(super) const MCP_TIMEOUT_MS: u32 = 330_000;
 /// How long the model may be silent, unless a person says otherwise. It is what OpenCode has for itself.
 const SILENCE_SECS: u32 = 300;
 /// The agent of OpenCode that works, unless it was taken away.
@@ -70,8 +73,9 @@ async fn open_whole(
             Ok(Opened { session: Arc::new(session), events, facts, terminal: None })
         }
         Err(error) => {
-            lease.leave_folder(&spec.cwd).await;
-            lease.release().await;
+            let by = Instant::now() + END_WAIT;
+            lease.leave_folder(&spec.cwd, by).await;
+            lease.release(by).await;
             Err(error)
         }
     }
@@ -98,7 +102,11 @@ async fn prepare(
         rules::must_ask(&folder.agents, &folder.agent, &rules_of(&session))?;
         let ears = lease.listen(&native, spec.session_id.as_str())?;
         if let (Some(access), Some(name)) = (&spec.mcp, &mcp) {
-            connect(lease, spec, access, name).await?;
+            let connected = connect(lease, spec, access, name).await;
+            if connected.is_err() {
+                lease.disconnect(name, &spec.cwd, MCP_WAIT).await;
+            }
+            connected?;
         }
         Ok(ears)
     };

@@ -27,7 +27,7 @@ pub(super) struct Clues {
     pub(super) interrupted: bool,
     /// Why the driver itself ended the turn.
     pub(super) ended_by_us: Option<TurnFailure>,
-    /// What failed last, by an event of its own.
+    /// What failed first. OpenCode may have gone on all the same.
     pub(super) error: Option<Failure>,
 }
 
@@ -44,8 +44,10 @@ impl Clues {
         text: String,
         now: Timestamp,
     ) -> TurnOutcome {
-        let error = last.and_then(|last| last.error.clone()).or(self.error);
         let finish = last.and_then(|last| last.finish.as_deref());
+        let whole = matches!(finish, Some("stop" | "length" | "content-filter"));
+        let error = last.and_then(|last| last.error.clone());
+        let error = error.or(self.error.filter(|_| !whole));
         let finished = error.is_none() && !matches!(finish, None | Some("tool-calls"));
         if !finished {
             if self.interrupted {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use cortex_lib::error::{Code, Error, Result};
 use tokio::sync::OnceCell;
+use tokio::time::Instant;
 
 use super::server::Server;
 
@@ -69,10 +70,12 @@ impl Lease {
         Ok(Self { slot })
     }
 
-    /// Lets go of the server. When nobody else holds it, it returns once nothing of it lives.
-    pub(super) async fn release(self) {
+    /// Lets go of the server. When nobody else holds it, it returns once nothing of it lives. After `by` it is ended by
+    /// force.
+    pub(super) async fn release(self, by: Instant) {
         let mut gone = self.watch();
-        let was_last = Arc::into_inner(self.slot).map(drop).is_some();
+        let last = Arc::into_inner(self.slot).and_then(|slot| slot.server.into_inner());
+        let was_last = last.map(|server| server.stop(by)).is_some();
         // An error means that the loop of the server was dropped, which only a stopped runtime does.
         if was_last && gone.wait_for(Option::is_some).await.is_err() {
             tracing::debug!("the loop of a server was dropped");

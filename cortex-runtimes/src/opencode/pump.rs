@@ -46,6 +46,8 @@ const ACCEPT_WAIT: Duration = Duration::from_mins(1);
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 /// How long a request may wait for its arguments, which follow it at once.
 const HOLD_WAIT: Duration = Duration::from_millis(500);
+/// How much of the grace a turn has to end, in percent. The rest is for what the session leaves behind.
+const TURN_PERCENT: u32 = 60;
 /// The grace of a session that was dropped and not closed.
 const DROP_GRACE: Duration = Duration::from_secs(3);
 /// How often a sign of life without anything to see is passed on. Stalls are counted in minutes.
@@ -83,10 +85,12 @@ type Asking = Pin<Box<dyn Future<Output = Done> + Send>>;
 
 /// What the server answered.
 enum Done {
-    Prompted(Result<Value, Fault>),
+    /// To our message of this name.
+    Prompted(String, Result<Value, Fault>),
     Aborted(Result<Value, Fault>),
     Looked(Result<Look, Fault>),
-    Replied(Result<Value, Fault>),
+    /// To an answer that was given in this turn.
+    Replied(TurnId, Reply, Result<Value, Fault>),
 }
 
 /// What the loop wakes up for.
@@ -111,6 +115,15 @@ struct Sending {
     until: Instant,
 }
 
+/// A session that ends.
+#[derive(Clone, Copy)]
+struct Closing {
+    /// When its turn is no longer waited for.
+    until: Instant,
+    /// When its grace is over.
+    end: Instant,
+}
+
 /// The loop's state.
 pub(super) struct Pump {
     lease: Lease,
@@ -133,8 +146,7 @@ pub(super) struct Pump {
     held_until: Option<Instant>,
     /// A turn that has its end, once what it left behind is gone.
     finished: Option<(TurnEnd, bool)>,
-    /// When closing must be done.
-    closing: Option<Instant>,
+    closing: Option<Closing>,
     /// Why it ended, once nothing lives.
     ending: watch::Sender<Option<String>>,
 }
@@ -182,7 +194,7 @@ impl Pump {
                 Happened::Gone => break,
             }
             self.settle().await;
-            let closed = |until: &Instant| !self.works() || *until <= Instant::now();
+            let closed = |closing: &Closing| !self.works() || closing.until <= Instant::now();
             if self.closing.as_ref().is_some_and(closed) {
                 break;
             }
@@ -215,7 +227,8 @@ impl Pump {
         let sending = self.sending.as_ref().map(|sending| sending.until);
         let silent =
             self.conversation.waits_for_model().then(|| self.last_heard + self.fixed.silence);
-        [sending, silent, self.look_at, self.held_until, self.closing].into_iter().flatten().min()
+        let closing = self.closing.map(|closing| closing.until);
+        [sending, silent, self.look_at, self.held_until, closing].into_iter().flatten().min()
     }
 
     /// Passes on what there is room for.
@@ -238,12 +251,11 @@ impl Pump {
                 tell(reply, ());
             }
             Command::Answer { request_id, answer, reply } => {
-                if let Some(Reply { path, body }) = self.conversation.answer(&request_id, &answer) {
-                    let path = within(&path, &self.fixed.cwd);
-                    let api = self.lease.api.clone();
-                    self.ask(
-                        async move { Done::Replied(api.post(&path, &body, QUICK_WAIT).await) },
-                    );
+                let turn = self.conversation.turn().cloned();
+                if let (Some(turn), Some(given)) =
+                    (turn, self.conversation.answer(&request_id, &answer))
+                {
+                    self.reply(turn, given, Instant::now());
                 }
                 tell(reply, ());
             }
@@ -253,6 +265,17 @@ impl Pump {
 
     fn ask(&mut self, asking: impl Future<Output = Done> + Send + 'static) {
         self.asking.push(Box::pin(asking));
+    }
+
+    /// Answers a request of the agent, not before `at`.
+    fn reply(&mut self, turn: TurnId, reply: Reply, at: Instant) {
+        let path = within(&reply.path, &self.fixed.cwd);
+        let api = self.lease.api.clone();
+        self.ask(async move {
+            wait_until(Some(at)).await;
+            let answer = api.post(&path, &reply.body, QUICK_WAIT).await;
+            Done::Replied(turn, reply, answer)
+        });
     }
 
     fn send(&mut self, turn: &Turn, reply: oneshot::Sender<Result<()>>) {
@@ -289,10 +312,10 @@ impl Pump {
         {
             fields.insert("system".to_owned(), instructions.clone().into());
         }
-        self.conversation.sent(turn, prompt);
+        self.conversation.sent(turn, prompt.clone());
         let path = self.of_session("/prompt_async");
         let api = self.lease.api.clone();
-        self.ask(async move { Done::Prompted(api.post(&path, &body, ACCEPT_WAIT).await) });
+        self.ask(async move { Done::Prompted(prompt, api.post(&path, &body, ACCEPT_WAIT).await) });
     }
 
     fn of_session(&self, path: &str) -> String {
@@ -309,10 +332,14 @@ impl Pump {
     }
 
     fn close(&mut self, grace: Duration) {
-        // The rest of the grace is for what the session leaves behind.
-        let until = Instant::now() + grace * 60 / 100;
+        let now = Instant::now();
+        let (until, end) = (now + grace * TURN_PERCENT / 100, now + grace);
         // A later call may only make it shorter.
-        self.closing = Some(self.closing.map_or(until, |earlier| earlier.min(until)));
+        let closing = self.closing.map_or(Closing { until, end }, |earlier| Closing {
+            until: earlier.until.min(until),
+            end: earlier.end.min(end),
+        });
+        self.closing = Some(closing);
         if let Some(step) = self.conversation.interrupted() {
             self.step(step);
         }
@@ -337,6 +364,11 @@ impl Pump {
         if self.ears.missed() {
             self.look();
         }
+        self.hold();
+    }
+
+    /// Sees to it that no request waits for its arguments for ever.
+    fn hold(&mut self) {
         if self.conversation.holds_asks() {
             self.held_until.get_or_insert(Instant::now() + HOLD_WAIT);
         } else {
@@ -382,9 +414,9 @@ impl Pump {
     fn done(&mut self, done: Done) {
         match done {
             // It says nothing about the turn: an event does, when it begins.
-            Done::Prompted(Ok(_)) => {}
-            Done::Prompted(Err(fault)) => {
-                if self.sending.is_some() {
+            Done::Prompted(_, Ok(_)) => {}
+            Done::Prompted(prompt, Err(fault)) => {
+                if self.sending.is_some() && self.conversation.prompt() == Some(&*prompt) {
                     self.conversation.unsent();
                     self.accepted(Err(self.lease.protocol("take the turn", &fault)));
                 }
@@ -403,9 +435,16 @@ impl Pump {
                 self.looking = false;
                 self.looked(seen);
             }
-            Done::Replied(Ok(_)) => {}
-            Done::Replied(Err(fault)) => {
+            Done::Replied(_, _, Ok(_)) => {}
+            Done::Replied(_, _, Err(fault @ Fault::Status { status: 404, .. })) => {
                 tracing::debug!(%fault, "an answer to a request came too late");
+            }
+            Done::Replied(turn, reply, Err(fault)) => {
+                tracing::warn!(%fault, "OpenCode did not take an answer to a request");
+                // Nobody answers it a second time, so the turn would wait for ever.
+                if self.conversation.turn() == Some(&turn) {
+                    self.reply(turn, reply, Instant::now() + LOOK_AGAIN);
+                }
             }
         }
     }
@@ -448,7 +487,11 @@ impl Pump {
                 self.last_active = Some(now);
             }
             // A session that closes goes on, whether or not somebody takes what it says.
-            SessionEvent::Output { .. } if self.outbox.len() >= SESSION_QUEUE_MAX => return,
+            SessionEvent::Output { .. }
+                if self.closing.is_some() && self.outbox.len() >= SESSION_QUEUE_MAX =>
+            {
+                return;
+            }
             _ => {}
         }
         self.outbox.push_back(event);

@@ -63,6 +63,19 @@ impl Routes {
         self.locked().retain(|_, route| route.root != session);
     }
 
+    /// Listens to a session below one that is listened to.
+    pub(super) fn open_below(&self, root: &str, session: &str) {
+        let mut routes = self.locked();
+        if let Some(above) = routes.get(root).cloned() {
+            routes.insert(session.to_owned(), above);
+        }
+    }
+
+    /// Listens no longer to the sessions below one.
+    pub(super) fn close_below(&self, root: &str) {
+        self.locked().retain(|session, route| route.root != root || session == root);
+    }
+
     /// Passes an event on.
     pub(super) fn tell(&self, told: Told) {
         let Some(session) = &told.session else { return };
@@ -124,6 +137,23 @@ mod tests {
         routes.close("ses_1");
         routes.tell(told("ses_4", Event::Idle));
         assert!(heard(&mut one).is_empty());
+    }
+
+    #[test]
+    fn a_session_below_can_be_listened_to_late_and_is_let_go_alone() {
+        let routes = Routes::default();
+        let mut ears = routes.open("ses_1");
+        routes.open_below("ses_1", "ses_2");
+        routes.open_below("ses_9", "ses_3");
+        for session in ["ses_2", "ses_3"] {
+            routes.tell(told(session, Event::Idle));
+        }
+        assert_eq!(heard(&mut ears), ["ses_2"]);
+        routes.close_below("ses_1");
+        for session in ["ses_2", "ses_1"] {
+            routes.tell(told(session, Event::Idle));
+        }
+        assert_eq!(heard(&mut ears), ["ses_1"]);
     }
 
     /// Streams: a slow reader.

@@ -1,9 +1,9 @@
 //! One server of OpenCode and the loop that owns its process and reads its events. It ends with the last session that
 //! holds it.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,12 +44,13 @@ pub(super) struct Server {
     pub(super) api: Api,
     pub(super) version: String,
     pub(super) pid: u32,
-    routes: Arc<Routes>,
+    pub(super) routes: Arc<Routes>,
     pub(super) folders: Folders,
-    folder: std::path::PathBuf,
+    folder: PathBuf,
     /// Why it ended, once nothing of it lives.
     gone: watch::Receiver<Option<String>>,
-    _alive: mpsc::Sender<Infallible>,
+    /// Says until when it may take to end. It also ends when this is dropped.
+    alive: mpsc::Sender<Instant>,
 }
 
 /// What a server needs to start.
@@ -117,7 +118,7 @@ pub(super) async fn start(wanted: Wanted<'_>) -> Result<Server> {
         folders: Folders::default(),
         folder: folder.path().to_owned(),
         gone,
-        _alive: alive,
+        alive,
     };
     let keeper = Keeper { api, owned, output, routes, folder };
     // Nobody joins it: `gone` says when it is done.
@@ -160,6 +161,13 @@ impl Server {
         self.gone.clone()
     }
 
+    /// Ends it: in order until `by`, then by force.
+    pub(super) fn stop(self, by: Instant) {
+        if self.alive.try_send(by).is_err() {
+            tracing::debug!("a server had ended before it was stopped");
+        }
+    }
+
     /// Listens to a session, and lets what its tools start carry the name `owner`.
     ///
     /// # Errors
@@ -172,14 +180,23 @@ impl Server {
     }
 
     /// Lets go of a folder when no other session works in it: of what its configuration started, too.
-    pub(super) async fn leave_folder(&self, folder: &Path) {
+    /// It is asked until `by`.
+    pub(super) async fn leave_folder(&self, folder: &Path, by: Instant) {
         let end = async {
             let path = within("/instance/dispose", folder);
-            if let Err(fault) = self.api.post(&path, &json!({}), DISPOSE_WAIT).await {
+            if let Err(fault) = self.api.post(&path, &json!({}), until(by)).await {
                 tracing::debug!(%fault, "OpenCode did not let go of a folder");
             }
         };
         self.folders.leave(folder, end).await;
+    }
+
+    /// Takes the tools of Cortex, by the name of their MCP server, from a folder.
+    pub(super) async fn disconnect(&self, mcp: &str, folder: &Path, wait: Duration) {
+        let path = within(&format!("/mcp/{mcp}/disconnect"), folder);
+        if let Err(fault) = self.api.post(&path, &json!({}), wait).await {
+            tracing::debug!(%fault, "the tools of Cortex stay connected");
+        }
     }
 
     /// Listens no longer to a session.
@@ -190,6 +207,11 @@ impl Server {
             tracing::debug!(%error, "the mark of a session was not removed");
         }
     }
+}
+
+/// How long an end in order may take that must be done by then.
+fn until(by: Instant) -> Duration {
+    DISPOSE_WAIT.min(by.saturating_duration_since(Instant::now()))
 }
 
 /// What the server prints. Nothing of it is protocol but one line.
@@ -246,6 +268,17 @@ async fn line<R: AsyncRead + Unpin>(lines: &mut Option<Lines<R>>) -> Option<Stri
     None
 }
 
+/// Why the loop ends.
+enum Over {
+    /// Nobody holds the server. It may take so long to end.
+    Unheld { by: Instant },
+    /// It has ended, in this way.
+    Exited(String),
+}
+
+/// The stream of events on its way.
+type Opening = Pin<Box<dyn Future<Output = Option<Events>> + Send>>;
+
 /// What the loop owns.
 struct Keeper {
     api: Api,
@@ -259,19 +292,22 @@ impl Keeper {
     async fn run(
         mut self,
         events: Events,
-        mut holders: mpsc::Receiver<Infallible>,
+        mut holders: mpsc::Receiver<Instant>,
         ending: watch::Sender<Option<String>>,
     ) {
-        let why = self.until_over(events, &mut holders).await;
-        if why.is_none() {
-            // All turns are ended in order, so that what they were is written down.
-            let nothing = json!({});
-            let dispose = self.api.post("/global/dispose", &nothing, DISPOSE_WAIT);
-            tokio::select! {
-                answer = dispose => drop(answer),
-                _ = self.owned.exited() => {}
+        let why = match self.until_over(events, &mut holders).await {
+            Over::Unheld { by } => {
+                // All turns are ended in order, so that what they were is written down.
+                let nothing = json!({});
+                let dispose = self.api.post("/global/dispose", &nothing, until(by));
+                tokio::select! {
+                    answer = dispose => drop(answer),
+                    _ = self.owned.exited() => {}
+                }
+                None
             }
-        }
+            Over::Exited(exit) => Some(exit),
+        };
         self.owned.end().await;
         self.output.drain().await;
         if let Err(error) = self.folder.close() {
@@ -285,37 +321,36 @@ impl Keeper {
         ending.send_replace(Some(why));
     }
 
-    /// Reads until nobody holds the server any more, or it has ended: then it says how.
-    async fn until_over(
-        &mut self,
-        events: Events,
-        holders: &mut mpsc::Receiver<Infallible>,
-    ) -> Option<String> {
+    /// Reads until nobody holds the server any more, or it has ended.
+    async fn until_over(&mut self, events: Events, holders: &mut mpsc::Receiver<Instant>) -> Over {
         let mut events = Some(events);
-        let mut again = Instant::now();
+        // Kept while other things happen: they would begin it anew for ever.
+        let mut opening: Option<Opening> = None;
         loop {
-            let api = self.api.clone();
             let Self { owned, output, .. } = &mut *self;
             tokio::select! {
                 biased;
-                _ = holders.recv() => return None,
-                exit = owned.exited() => return Some(exit.to_string()),
+                by = holders.recv() => {
+                    let by = by.unwrap_or_else(|| Instant::now() + DISPOSE_WAIT);
+                    return Over::Unheld { by };
+                }
+                exit = owned.exited() => return Over::Exited(exit.to_string()),
                 item = next(&mut events) => match item {
                     Some(Item::Data(data)) => self.pass_on(&data),
                     Some(Item::TooLong) => self.routes.gap(),
                     None => {
                         events = None;
-                        again = Instant::now() + AGAIN_AFTER;
+                        opening = Some(again(&self.api));
                     }
                 },
-                opened = reopen(&api, again), if events.is_none() => match opened {
-                    Some(opened) => {
-                        events = Some(opened);
+                opened = opened(&mut opening) => {
+                    opening = opened.is_none().then(|| again(&self.api));
+                    events = opened;
+                    if events.is_some() {
                         // It repeats nothing: what happened meanwhile is looked up.
                         self.routes.gap();
                     }
-                    None => again = Instant::now() + AGAIN_AFTER,
-                },
+                }
                 _ = output.next() => {}
             }
         }
@@ -337,9 +372,23 @@ async fn next(events: &mut Option<Events>) -> Option<Item> {
     }
 }
 
-async fn reopen(api: &Api, at: Instant) -> Option<Events> {
-    sleep_until(at).await;
-    let mut events = api.events(QUICK_WAIT).await.ok()?;
-    // From its first event on nothing is lost.
-    events.next().await.map(|_| events)
+async fn opened(opening: &mut Option<Opening>) -> Option<Events> {
+    match opening {
+        Some(opening) => opening.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Asks for the stream of events again.
+fn again(api: &Api) -> Opening {
+    let api = api.clone();
+    Box::pin(async move {
+        sleep_until(Instant::now() + AGAIN_AFTER).await;
+        let open = async {
+            let mut events = api.events(QUICK_WAIT).await.ok()?;
+            // From its first event on nothing is lost.
+            events.next().await.map(|_| events)
+        };
+        timeout(QUICK_WAIT, open).await.ok()?
+    })
 }

@@ -169,9 +169,18 @@ pub(super) struct Message {
     pub(super) parent: Option<String>,
     pub(super) finish: Option<String>,
     pub(super) error: Option<Failure>,
+    /// `true` in a message of the model that sums the conversation up; one of a user has something else here.
+    pub(super) summary: Option<Value>,
     pub(super) time: Times,
     pub(super) cost: Option<f64>,
     pub(super) tokens: Option<Tokens>,
+}
+
+impl Message {
+    /// Whether it sums up a conversation that grew too long for the model. It answers nobody.
+    pub(super) fn sums_up(&self) -> bool {
+        self.summary == Some(Value::Bool(true))
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
@@ -294,11 +303,19 @@ pub(super) struct Whole {
     pub(super) parts: Vec<Part>,
 }
 
+/// A session below another one.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Child {
+    pub(super) id: String,
+}
+
 /// What a look at a session finds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Look {
     /// It works on something.
     pub(super) busy: bool,
+    /// The sessions below it that work.
+    pub(super) children: Vec<String>,
     pub(super) messages: Vec<Whole>,
     /// What waits for an answer, of any session in the folder.
     pub(super) permissions: Vec<Permission>,

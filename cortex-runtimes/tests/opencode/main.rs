@@ -8,6 +8,8 @@
 )]
 
 #[cfg(target_os = "linux")]
+mod between;
+#[cfg(target_os = "linux")]
 #[path = "../shared/endpoint.rs"]
 mod endpoint;
 #[cfg(target_os = "linux")]
@@ -15,6 +17,8 @@ mod failures;
 #[cfg(target_os = "linux")]
 #[path = "../shared/live.rs"]
 mod live;
+#[cfg(target_os = "linux")]
+mod lossy;
 #[cfg(target_os = "linux")]
 mod place;
 #[cfg(target_os = "linux")]
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         rights::all(),
         failures::all(),
         servers::all(),
+        lossy::all(),
         terminal::all(),
     ]
     .concat();

@@ -1,14 +1,16 @@
 //! What the tests stand on: a place to run in, one that all share, and a session that lives.
 
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use cortex_lib::error::Result;
-use cortex_lib::port::{Runtime as _, SessionSpec, ToolAnswer, ToolRequest};
+use cortex_lib::port::{OutputKind, Runtime as _, SessionSpec, ToolAnswer, ToolRequest};
 use cortex_runtimes::{OpenCode, OpenCodeConfig, ProcessUse};
 use cortex_scripted::{CliHome, Request, Script, ScriptedChat, cli};
+use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
+use crate::between::Between;
 pub(crate) use crate::live::{Live, succeeded};
 use crate::processes::{PATIENCE, marker, sleeping};
 pub(crate) use crate::processes::{alive, kill, until};
@@ -25,6 +27,29 @@ pub(crate) struct Place {
 }
 
 static SHARED: OnceLock<Place> = OnceLock::new();
+static LOSSY: OnceCell<Lossy> = OnceCell::const_new();
+static STAYS: OnceLock<tokio::runtime::Handle> = OnceLock::new();
+
+/// A place with a proxy before its server, for those who want one.
+pub(crate) struct Lossy {
+    pub(crate) between: Between,
+    pub(crate) place: Place,
+    keeper: Mutex<Option<Live>>,
+}
+
+/// The place with a proxy. The first one who asks starts it, on the runtime that stays.
+pub(crate) async fn lossy() -> &'static Lossy {
+    let start = async {
+        let between = Between::start(&cli::opencode().unwrap()).await;
+        let program = between.program();
+        let script = crate::lossy::script();
+        let place = Place::with(script, |config| config.executable = Some(program)).await;
+        let keeper = Mutex::new(Some(place.open().await));
+        Lossy { between, place, keeper }
+    };
+    let started = STAYS.get().unwrap().spawn(LOSSY.get_or_init(|| start));
+    started.await.unwrap()
+}
 
 /// The place that all share. The cases come and go on runtimes of their own; its server stays on this one.
 pub(crate) struct Shared {
@@ -35,6 +60,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+        STAYS.get_or_init(|| runtime.handle().clone());
         let keeper = runtime.block_on(async {
             let rules = [
                 crate::turns::script(),
@@ -53,8 +79,15 @@ impl Shared {
     pub(crate) fn end(self) {
         self.runtime.block_on(self.keeper.close());
         // What is static is never dropped, so its folder is removed here.
-        if let Some(folder) = shared().home.home().parent() {
-            fs_err::remove_dir_all(folder).unwrap();
+        let mut places = vec![shared()];
+        if let Some(Lossy { between, place, keeper }) = LOSSY.get() {
+            let keeper = keeper.lock().unwrap().take();
+            self.runtime.block_on(keeper.unwrap().close());
+            between.end();
+            places.push(place);
+        }
+        for place in places {
+            fs_err::remove_dir_all(place.home.home().parent().unwrap()).unwrap();
         }
     }
 }
@@ -118,6 +151,11 @@ impl Place {
 }
 
 impl Live {
+    /// What it has said since the last time it was asked.
+    pub(crate) fn said(&mut self) -> Vec<(OutputKind, String)> {
+        std::mem::take(&mut self.output)
+    }
+
     /// Waits for a request and allows it.
     pub(crate) async fn allow(&mut self) -> ToolRequest {
         let request = self.request().await;

@@ -9,7 +9,7 @@ use cortex_scripted::{Answer, Request, Script, When, cases};
 use serde_json::{Value, json};
 
 use crate::endpoint::Endpoint;
-use crate::place::{Live, alive, shared, succeeded};
+use crate::place::{Live, shared, succeeded};
 
 pub(crate) fn all() -> Vec<Case> {
     cases![
@@ -72,11 +72,10 @@ pub(crate) fn script() -> Script {
         )
 }
 
-fn files(live: &Live) {
+fn files() {
     let project = shared().home.project();
     fs_err::write(project.join("notes.md"), "the word is heron\n").unwrap();
     fs_err::write(project.join("secret.env"), "KEY=hush\n").unwrap();
-    assert!(!live.marker.is_empty());
 }
 
 fn untouched() {
@@ -96,7 +95,7 @@ async fn a_reading_session_reads_and_is_refused_everything_else() {
         spec.instructions = Some("Mind the herons.".to_owned());
     });
     let mut live = opened.await.unwrap();
-    files(&live);
+    files();
     let root = shared().home.project();
     let (end, _) = live.turn(&format!("rights: read in <{}>", root.display())).await;
     assert_eq!(end.outcome, succeeded("tried"));
@@ -127,7 +126,7 @@ async fn an_orchestrator_has_the_tools_of_cortex_and_no_others() {
         spec.mcp = Some(McpAccess { url, token: Secret::new("cortex_session_1") });
     });
     let mut live = opened.await.unwrap();
-    files(&live);
+    files();
     let root = shared().home.project();
     let (end, _) = live.turn(&format!("rights: lead in <{}>", root.display())).await;
     assert_eq!(end.outcome, succeeded("tried"));
@@ -194,5 +193,4 @@ async fn a_start_without_the_tools_of_cortex_fails() {
     assert_eq!(error.code(), Code::RuntimeStartFailed);
     assert!(error.message().contains("does not reach the tools of Cortex"), "{error}");
     assert!(!error.to_string().contains("wrong"), "{error}");
-    assert_eq!(alive("wrong"), Vec::<String>::new());
 }

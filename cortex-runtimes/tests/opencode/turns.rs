@@ -22,6 +22,7 @@ pub(crate) fn all() -> Vec<Case> {
         a_session_that_nobody_knows_cannot_be_resumed,
         a_model_can_be_chosen_and_must_be_there,
         a_folder_that_was_left_can_be_entered_again,
+        a_turn_that_outgrows_the_model_goes_on,
     ]
     .into()
 }
@@ -37,11 +38,14 @@ pub(crate) fn script() -> Script {
         reasoning_tokens: 2,
         ..cortex_scripted::Usage::default()
     };
+    // More than the model takes: OpenCode sums the conversation up and goes on.
+    let full = cortex_scripted::Usage { input_tokens: 250_000, ..usage };
     let look = Answer::thinking("a bird\nperhaps")
         .and_text("I look.")
         .and_tool("glob", json!({"pattern": "*.none"}))
         .usage(usage);
     Script::new()
+        .on(When::last_user("anchored summary"), Answer::text("Little was done."))
         .on(When::last_user("turns: look"), look)
         .on(
             When::tool_result("").and_any_text("turns: look"),
@@ -59,6 +63,13 @@ pub(crate) fn script() -> Script {
         .on(When::tool_result("a\u{fffd}b").and_any_text("turns: bytes"), Answer::text("a b"))
         .on(When::last_user("turns: remember"), Answer::text("noted"))
         .on(When::last_user("turns: again"), Answer::text("welcome back"))
+        .on(
+            When::last_user("turns: fill").first(1),
+            Answer::tool("glob", json!({"pattern": "*.none"})).usage(full),
+        )
+        .on(When::last_user("turns: say a lot").first(1), Answer::text("half of it").usage(full))
+        .on(When::last_user("turns: too much").first(1), Answer::status(413))
+        .on(When::last_user("Continue if you have next steps"), Answer::text("all of it"))
         .on(When::last_user("turns: who").and_model("other"), Answer::text("the other"))
 }
 
@@ -229,4 +240,26 @@ async fn a_model_can_be_chosen_and_must_be_there() {
     }
     let missing = shared().open_with(|spec| spec.cwd = "/no/such/folder".into());
     assert_eq!(missing.await.unwrap_err().code(), Code::ProjectInvalidRoot);
+}
+
+/// Limits: a conversation that is too long for the model is summed up in the middle of a turn, after a step that used too
+/// much or because the model refuses the next one.
+async fn a_turn_that_outgrows_the_model_goes_on() {
+    for (text, figures, shown) in [
+        ("turns: fill", (250_024, 21), vec![(OutputKind::Tool, "glob: *.none")]),
+        ("turns: say a lot", (250_024, 21), vec![(OutputKind::Text, "half of it")]),
+        ("turns: too much", (24, 14), vec![]),
+    ] {
+        let mut live = shared().open().await;
+        let (end, output) = live.turn(text).await;
+        assert_eq!(end.outcome, succeeded("all of it"), "{text}");
+        // What it took to sum up is counted, and what the sum says is not the agent's.
+        let used = (end.usage.input_tokens, end.usage.output_tokens);
+        assert_eq!(used, (Some(figures.0), Some(figures.1)), "{text}");
+        let all: Vec<_> = output.iter().map(|(kind, text)| (*kind, text.as_str())).collect();
+        assert_eq!(all, [shown, vec![(OutputKind::Text, "all of it")]].concat(), "{text}");
+        let (end, _) = live.turn("turns: hello").await;
+        assert_eq!(end.outcome, succeeded("hello"));
+        live.close().await;
+    }
 }

@@ -234,3 +234,68 @@ fn requests_of_other_sessions_in_the_folder_are_not_those_of_the_turn() {
         .collect();
     assert_eq!(asked, ["per_1"]);
 }
+
+/// A tool whose events were lost has left behind what it started all the same.
+#[test]
+fn a_tool_that_is_first_seen_when_it_is_done_has_run() {
+    let mut conversation = begun();
+    assert!(!conversation.ran_tools());
+    let parts = serde_json::from_value(json!([
+        {"id": "prt_1", "messageID": "msg_2", "type": "tool", "tool": "bash", "callID": "call_1",
+         "state": {"status": "completed", "input": {"command": "true"}}},
+    ]));
+    let whole = Whole { info: answer(Some("tool-calls")), parts: parts.unwrap() };
+    conversation.looked(look(true, vec![whole]), false, NOW);
+    assert!(conversation.ran_tools());
+}
+
+#[test]
+fn what_failed_on_the_way_counts_only_when_the_last_answer_is_not_whole() {
+    let failure = json!({"name": "ContextOverflowError", "data": {"message": "too long"}});
+    let failed: wire::Failure = serde_json::from_value(failure).unwrap();
+    for (finish, whole) in [("stop", true), ("length", true), ("tool-calls", false)] {
+        let mut conversation = begun();
+        conversation.take(told(Event::Failed(failed.clone())), NOW);
+        let parts = serde_json::from_value(json!([
+            {"id": "prt_1", "messageID": "msg_2", "type": "text", "text": "done", "time": {"end": 1}},
+        ]));
+        let ended = Whole { info: answer(Some(finish)), parts: parts.unwrap() };
+        let steps = conversation.looked(look(false, vec![ended]), false, NOW);
+        let outcome = outcome_of(&steps).unwrap();
+        let says = |failure: &cortex_lib::port::TurnFailure| failure.message == "too long";
+        let counts = matches!(outcome, TurnOutcome::Failed(failure) if says(failure));
+        assert_eq!(counts, !whole, "{outcome:?}");
+    }
+}
+
+/// A summary that fails is the reason why the turn does not go on.
+#[test]
+fn a_conversation_that_cannot_be_summed_up_fails_as_what_it_is() {
+    let mut conversation = begun();
+    conversation.take(told(Event::Message(answer(Some("tool-calls")))), NOW);
+    for message in [
+        json!({"id": "msg_3", "role": "user", "summary": {"diffs": []}}),
+        json!({
+            "id": "msg_4", "role": "assistant", "parentID": "msg_3", "summary": true,
+            "error": {"name": "ContextOverflowError", "data": {"message": "too long to sum up"}},
+            "time": {"created": 3, "completed": 4},
+        }),
+    ] {
+        conversation.take(told(Event::Message(serde_json::from_value(message).unwrap())), NOW);
+    }
+    let steps = conversation.looked(look(false, Vec::new()), false, NOW);
+    let Some(TurnOutcome::Failed(failure)) = outcome_of(&steps) else { panic!("{steps:?}") };
+    assert_eq!(failure.message, "too long to sum up");
+}
+
+#[test]
+fn what_is_known_of_the_sessions_below_has_a_limit() {
+    let mut conversation = begun();
+    for number in 0..=CHILDREN_MAX {
+        let event = Event::Created { parent: Some("ses_1".to_owned()) };
+        conversation.take(Told { session: Some(format!("ses_2{number:04}")), event }, NOW);
+    }
+    assert_eq!(conversation.sessions().count(), 1 + CHILDREN_MAX);
+    conversation.forget_children();
+    assert_eq!(conversation.sessions().collect::<Vec<_>>(), ["ses_1"]);
+}

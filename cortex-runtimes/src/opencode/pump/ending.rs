@@ -6,23 +6,31 @@ use cortex_lib::port::SessionEvent;
 use cortex_lib::process;
 use hyper::Method;
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::Pump;
-use crate::opencode::http::{Fault, within};
+use crate::opencode::http::Fault;
 
 /// How long the processes of a session may take to end after a kill.
 const CLEAR_WAIT: Duration = Duration::from_secs(5);
 /// How long an answer may take while a session ends.
 const LAST_WAIT: Duration = Duration::from_secs(2);
+/// How long the last answers may take when the grace is over. They took 0.1 s, and a turn that nobody told to end goes on.
+const LEAST_WAIT: Duration = Duration::from_secs(1);
 
 impl Pump {
     /// Reports the end of a turn once nothing of it lives.
     pub(super) async fn settle(&mut self) {
+        if self.aborting {
+            // Whoever hears of the end sends the next turn, which the server would end as well.
+            return;
+        }
         let Some((end, leaves_nothing)) = self.finished.take() else { return };
         if leaves_nothing && self.conversation.ran_tools() {
             self.clear().await;
+            self.conversation.forget_children();
         }
+        self.lease.routes.close_below(&self.fixed.native);
         self.emit(SessionEvent::TurnEnded(end));
     }
 
@@ -42,8 +50,10 @@ impl Pump {
         let why = self.lease.end();
         self.asking.clear();
         let answers = why.is_none();
+        let least = Instant::now() + LEAST_WAIT;
+        let by = self.closing.map_or(least, |closing| closing.end.max(least));
         if answers {
-            self.leave().await;
+            self.leave(by).await;
         }
         self.lease.leave(&self.fixed.native);
         self.clear().await;
@@ -52,9 +62,12 @@ impl Pump {
             _ => "the session was closed".to_owned(),
         };
         if answers {
-            self.lease.leave_folder(&self.fixed.cwd).await;
+            self.lease.leave_folder(&self.fixed.cwd, by).await;
         }
-        self.lease.release().await;
+        self.lease.release(by).await;
+        if let Some((end, _)) = self.finished.take() {
+            self.outbox.push_back(SessionEvent::TurnEnded(end));
+        }
         let ended = SessionEvent::Ended { message: message.clone() };
         self.outbox.push_back(ended);
         self.ending.send_replace(Some(message));
@@ -67,22 +80,19 @@ impl Pump {
         }
     }
 
-    /// Takes from the server what belongs to the session.
-    pub(super) async fn leave(&mut self) {
+    /// Takes from the server what belongs to the session, until `by`.
+    pub(super) async fn leave(&mut self, by: Instant) {
         let api = &self.lease.api;
+        let wait = || LAST_WAIT.min(by.saturating_duration_since(Instant::now()));
         if self.conversation.turn().is_some() {
-            let abort = api.post(&self.of_session("/abort"), &json!({}), LAST_WAIT).await;
+            let abort = api.post(&self.of_session("/abort"), &json!({}), wait()).await;
             note(abort, "a turn was not ended");
         }
         if let Some(mcp) = &self.fixed.mcp {
-            let path = within(&format!("/mcp/{mcp}/disconnect"), &self.fixed.cwd);
-            note(
-                api.post(&path, &json!({}), LAST_WAIT).await,
-                "the tools of Cortex stay connected",
-            );
+            self.lease.disconnect(mcp, &self.fixed.cwd, wait()).await;
         }
         if self.fixed.fleeting {
-            let deleted = api.ask(Method::DELETE, &self.of_session(""), None, LAST_WAIT).await;
+            let deleted = api.ask(Method::DELETE, &self.of_session(""), None, wait()).await;
             note(deleted, "the conversation was not removed");
         }
     }
