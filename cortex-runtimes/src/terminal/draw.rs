@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use alacritty_terminal::Term;
 use alacritty_terminal::grid::{Cursor, Dimensions as _};
-use alacritty_terminal::index::{Column, Line, Point};
+use alacritty_terminal::index::{Line, Point};
 use alacritty_terminal::term::TermMode;
 use alacritty_terminal::term::cell::{Cell, Flags};
 use alacritty_terminal::vte::ansi::{
@@ -188,14 +188,15 @@ impl Page {
             }
             let last = cells.last().copied().cloned().unwrap_or_default();
             goes_on = last.flags.contains(Flags::WRAPLINE);
-            // A wide character that had no room at the end of a line goes to the next one by itself.
-            let follows = |next: &Cell| {
-                next.flags.contains(Flags::WIDE_CHAR) && Look::of(next) == Look::of(&last)
+            // A wide character that had no room at the end of a line goes to the next one by itself, unless half of it was erased.
+            let follows = |next: &[&Cell]| {
+                Place::of(next, 0) == Place::Wide
+                    && next.first().is_some_and(|next| Look::of(next) == Look::of(&last))
             };
             let makes_room = goes_on
                 && last.flags.contains(Flags::LEADING_WIDE_CHAR_SPACER)
                 && line < bottom
-                && follows(&grid[Line(line + 1)][Column(0)]);
+                && follows(&self::cells(term, Line(line + 1)));
             let length = if makes_room { length.saturating_sub(1) } else { length };
             for (at, cell) in cells.iter().enumerate().take(length) {
                 self.cell(cell, Place::of(&cells, at));
@@ -274,12 +275,12 @@ impl Page {
     fn cursor<T>(&mut self, term: &Term<T>, cursor: &Cursor<Cell>, top: u16) {
         let Point { line, column } = cursor.point;
         let row = line.0.saturating_sub(top.into()).saturating_add(1);
-        let wide = term.grid()[line][column].flags.contains(Flags::WIDE_CHAR_SPACER);
         // Behind the last column there is a place where only the next character shows that it is there.
         if cursor.input_needs_wrap {
-            let column = if wide { column.0.saturating_sub(1) } else { column.0 };
-            write!(self.text, "\x1b[{row};{}H", column + 1).ok();
             let cells = cells(term, line);
+            let is_behind = Place::of(&cells, column.0) == Place::Behind;
+            let column = if is_behind { column.0.saturating_sub(1) } else { column.0 };
+            write!(self.text, "\x1b[{row};{}H", column + 1).ok();
             if let Some(cell) = cells.get(column) {
                 self.cell(cell, Place::of(&cells, column));
             }

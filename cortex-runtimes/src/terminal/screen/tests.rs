@@ -209,6 +209,22 @@ fn a_character_carries_few_marks() {
     assert_eq!(screen(text.as_bytes()).picture().text().trim_end(), text);
 }
 
+/// Halves of wide characters at the end of a line, where they were wrapped or pushed out.
+#[test]
+fn what_is_left_of_a_wide_character_stays_where_it_is() {
+    for output in [
+        "\x1b[1;12H\u{4f60}\x1b[2;2H\x1b[4Xa",
+        "\x1b[1;11H\u{4f60}\x1b[1;1H\x1b[@\x1b[1;11H\u{4f60}\u{301}",
+        "\x1b[1;11H\u{4f60}\u{597d}\x1b[1;1H\x1b[@aaaaaa    \u{4f60}\u{301}",
+    ] {
+        let first = screen(output.as_bytes());
+        let second = drawn(&first);
+        assert_eq!(second.picture(), first.picture(), "{output:?}");
+        let needs = |screen: &Screen| screen.inner().term.grid().cursor.input_needs_wrap;
+        assert_eq!(needs(&second), needs(&first), "{output:?}");
+    }
+}
+
 /// Characters and sequences that move, erase, scroll, wrap and colour.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
