@@ -70,7 +70,9 @@ impl Seen {
         Ok(value.to_string_lossy().into_owned())
     }
 
-    /// Starts it again. `instead`: the word behind this option is another one.
+    /// Starts it again, in a session of the system of its own as the driver and a terminal do: Linux shares the processor out among
+    /// sessions, and one that is not alone in its own is up to 20 ms quicker here. `instead`: the word behind this option is
+    /// another one.
     pub(crate) fn start(&self, instead: Option<(&str, String)>) -> Result<Child> {
         let mut argv = self.argv.clone();
         if let Some((option, value)) = instead {
@@ -78,9 +80,8 @@ impl Seen {
             let word = at.and_then(|at| argv.get_mut(at + 1));
             *word.with_context(|| format!("{option} was not seen"))? = value.into();
         }
-        let (program, arguments) = argv.split_first().context("the program has no name")?;
-        Ok(Command::new(program)
-            .args(arguments)
+        Ok(Command::new("setsid")
+            .args(argv)
             .env_clear()
             .envs(self.env.iter().cloned())
             .current_dir(&self.cwd)
