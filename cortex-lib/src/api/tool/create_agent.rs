@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::reply::AgentReply;
+use crate::api::view::AgentView;
 use crate::api::{Access, Caller, Command, Effect, Granted, Tool};
 use crate::domain::agent::{AgentState, Interaction, Role, Wanted};
 use crate::domain::capability::Capability;
@@ -114,12 +115,12 @@ impl CreateAgent {
         }
         let runtime = cx.core().runtime(&self.runtime_id)?;
         check_abilities(runtime.info(), (self.role, interaction), self.model.as_deref())?;
-        let id = cx.core().store().write(move |tx| {
+        let agent = cx.core().store().write(move |tx| {
             // It may have been removed meanwhile.
             let project = tx.project(&self.project_id)?;
-            let (id, now) = (AgentId::new(tx.env().mint()), tx.now());
-            tx.insert_agent(&Agent {
-                id: id.clone(),
+            let now = tx.now();
+            let agent = Agent {
+                id: AgentId::new(tx.env().mint()),
                 project_id: project.id,
                 name: self.name,
                 runtime_id: self.runtime_id,
@@ -136,10 +137,12 @@ impl CreateAgent {
                 idle_since: now,
                 created_at: now,
                 updated_at: now,
-            })?;
-            Ok(id)
+            };
+            tx.insert_agent(&agent)?;
+            // Told as it is made: the agent may be removed before anything else is read.
+            AgentView::of(agent, tx)
         });
-        cx.agent_reply(&id.await?)
+        Ok(AgentReply { agent: agent.await? })
     }
 }
 
