@@ -55,7 +55,6 @@ pub(super) async fn add(
     }
     let base = repository.head().await?;
     prepare(worktree).map_err(|error| io("no folder for a worktree can be made", &error))?;
-    let reason = format!("Cortex works here for attempt {}", worktree.attempt_id);
     repository
         .call()
         // Locked, so that nobody's `git worktree prune` takes the proof away.
@@ -67,7 +66,7 @@ pub(super) async fn add(
             "--no-checkout",
             "--lock",
             "--reason",
-            &reason,
+            &lock_reason(worktree),
         ])
         .args(["--".into(), worktree.path.clone().into_os_string(), OsString::from(&base)])
         .ok_unlocked()
@@ -186,13 +185,8 @@ async fn clear(
         remove_any(&worktree.path.join(".git")).map_err(failed)?;
         fs_err::remove_dir(&worktree.path).map_err(failed)?;
     }
-    // One that was made and cut off before the link to it was written.
-    let unlinked = records(repository).into_iter().filter(|it| {
-        let names = fs_err::read(it.join("gitdir")).unwrap_or_default();
-        let place = path_of(names.trim_ascii_end());
-        !it.join(MARKER).exists() && place.parent().is_some_and(|place| same(place, &worktree.path))
-    });
-    for record in record.into_iter().chain(unlinked) {
+    let unlinked = records(repository).into_iter().filter(|it| is_unlinked(it, worktree));
+    for record in record.into_iter().chain(unlinked).collect::<Vec<_>>() {
         empty(&record, MARKER).await.map_err(failed)?;
         remove_if_there(&record.join(MARKER)).map_err(failed)?;
         fs_err::remove_dir(&record).map_err(failed)?;
@@ -200,6 +194,26 @@ async fn clear(
     remove_if_there(&note(worktree)).map_err(failed)?;
     tidy(repository, worktree);
     Ok(())
+}
+
+/// Why git keeps its record of a worktree, for people who ask it.
+fn lock_reason(worktree: &Worktree) -> String {
+    format!("Cortex works here for attempt {}", worktree.attempt_id)
+}
+
+/// Whether git was making this record for the worktree when it was cut off, before it wrote the link to it.
+///
+/// Git makes the folder, then `locked`, then `gitdir`, each file empty at first.
+fn is_unlinked(record: &Path, worktree: &Worktree) -> bool {
+    let text = |name: &str| fs_err::read(record.join(name)).unwrap_or_default();
+    if record.join(MARKER).exists() {
+        return false;
+    }
+    match (text("gitdir").trim_ascii_end(), text("locked").trim_ascii_end()) {
+        (b"", b"") => record.file_name() == worktree.path.file_name(),
+        (b"", reason) => reason == lock_reason(worktree).as_bytes(),
+        (names, _) => path_of(names).parent().is_some_and(|place| same(place, &worktree.path)),
+    }
 }
 
 /// Removes the folders that an interrupted removal left empty. Git does the same with the outer one.

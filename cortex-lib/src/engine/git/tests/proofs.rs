@@ -196,6 +196,37 @@ async fn a_worktree_whose_link_git_did_not_write_is_made_anew_only_with_the_note
     assert_eq!(bench.git(["worktree", "list"]).lines().count(), 2);
 }
 
+/// Git makes its record file by file, each empty at first: a kill may come after any of them.
+#[tokio::test]
+async fn a_record_that_git_only_began_is_removed_with_the_note_alone() {
+    let bench = Bench::new();
+    let before = hash(&bench.root);
+    let worktree = bench.worktree("a1");
+    let note = serde_json::json!({
+        "root": worktree.root, "path": worktree.path, "attempt_id": "a1", "task_id": "t1", "base": null,
+    });
+    let reason = "Cortex works here for attempt a1";
+    let record = bench.root.join(".git/worktrees/a1");
+    let begun: [&[(&str, &str)]; 4] =
+        [&[], &[("locked", "")], &[("locked", reason)], &[("locked", reason), ("gitdir", "")]];
+    for files in begun {
+        fs_err::create_dir_all(&record).unwrap();
+        for (name, text) in files {
+            write(&record.join(name), text);
+        }
+        write(&worktree.path.with_file_name("a1.making.json"), note.to_string());
+        bench.git.remove(&worktree).await.unwrap();
+        assert_eq!(hash(&bench.root), before, "{files:?}");
+    }
+    // Those of others stay.
+    write(&record.with_file_name("other").join("locked"), "");
+    write(&record.join("locked"), "Cortex works here for attempt a2");
+    let before = hash(&bench.root);
+    write(&worktree.path.with_file_name("a1.making.json"), note.to_string());
+    bench.git.remove(&worktree).await.unwrap();
+    assert_eq!(hash(&bench.root), before);
+}
+
 /// A person's `git worktree prune` does not take the proof away.
 #[tokio::test]
 async fn gits_record_survives_pruning() {
