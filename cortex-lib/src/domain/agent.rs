@@ -415,6 +415,9 @@ pub(super) mod tests {
     #[test]
     fn every_reachable_edge_obeys_the_laws() {
         let seen = walk(AgentState::Created, &inputs(), false, |from, input, to| {
+            // The store finds what is owed by these two.
+            let in_motion = matches!(to.status(), AgentStatus::Starting | AgentStatus::Stopping);
+            assert_eq!(to.owes().is_some(), in_motion, "{to:?}");
             // A session is never swapped for another one while it lives.
             if let (Some(before), Some(after)) = (from.session(), to.session()) {
                 assert_eq!(before, after, "{from:?} --{input:?}--> {to:?}");

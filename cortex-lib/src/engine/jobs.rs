@@ -374,7 +374,7 @@ impl Engine {
     }
 
     /// Its commands were ended: with its task, or with the core, after which they begin anew.
-    pub(super) async fn verification_ended(&mut self, id: &AttemptId) -> Result<()> {
+    pub(super) async fn verification_ended(&self, id: &AttemptId) -> Result<()> {
         self.tell_attempt(id, AttemptInput::VerificationHalted, AttemptReport::default()).await
     }
 
@@ -389,7 +389,7 @@ impl Engine {
     }
 
     pub(super) async fn tell_attempt(
-        &mut self,
+        &self,
         id: &AttemptId,
         input: AttemptInput,
         report: AttemptReport,

@@ -18,6 +18,7 @@ mod live;
 mod opening;
 mod output;
 mod plan_turn;
+mod rows;
 mod run;
 mod sending;
 mod sessions;

@@ -10,20 +10,17 @@ use tokio_util::sync::CancellationToken;
 use super::core::{Core, CoreState};
 use super::jobs::close_unheard;
 use super::live::Live;
+use super::rows::Rows;
 use super::shutdown::Shutdown;
-use super::steering::owed_to_steers;
 use super::wake::{Job, Wake};
-use crate::domain::approval::ApprovalDuty;
+use crate::domain::Machine as _;
 use crate::domain::attempt::{AttemptDuty, AttemptInput, AttemptState, EndReason};
 use crate::domain::schedule;
-use crate::domain::turn::TurnDuty;
-use crate::domain::workspace::WorkspaceDuty;
-use crate::domain::{Machine as _, agent::AgentDuty};
 use crate::error::{Code, Error, Result};
-use crate::ids::{SessionId, TurnId};
+use crate::ids::{AttemptId, SessionId};
 use crate::limits::{ENGINE_PASSES_MAX, ENGINE_RETRY_WAIT, STORE_RETRIES_MAX, STORE_RETRY_WAIT};
 use crate::progress::{AttemptReport, BoardFacts};
-use crate::store::{Attempt, ReadTx, Timer, WriteTx};
+use crate::store::{Attempt, DirectTurn, Timer, WriteTx};
 use crate::time::Timestamp;
 
 /// The engine: which jobs run, which sessions live, and nothing else that a row does not say.
@@ -130,180 +127,165 @@ impl Engine {
 
     /// Does what is due and owed until nothing more comes of it. Returns when to look again by time alone.
     async fn settle(&mut self) -> Result<Option<Timestamp>> {
-        let mut held = None;
+        let mut next_due = None;
         for _ in 0..ENGINE_PASSES_MAX {
-            let before = *self.core.store().changes().borrow();
-            let looked = self.look_at_rows().await;
+            let before = self.commits();
+            let passed = self.pass().await;
             if self.shutdown.is_some() {
                 // Whatever cannot be written now, the end comes.
                 self.go_on_with_shutdown().await?;
-                looked?;
-            } else {
-                looked?;
-                held = self.start_tasks().await?;
             }
-            if *self.core.store().changes().borrow() == before {
+            next_due = self.next_due(&passed?);
+            if self.commits() == before {
                 break;
             }
         }
-        self.next_due(held)
+        Ok(next_due)
     }
 
-    async fn look_at_rows(&mut self) -> Result<()> {
-        self.ring_timers().await?;
-        self.end_stalled_attempts().await?;
-        self.end_stalled_direct_turns().await?;
-        self.end_unverified_halts().await?;
-        self.begin_jobs()
+    fn commits(&self) -> u64 {
+        *self.core.store().changes().borrow()
     }
 
-    /// When something changes by time alone. `held`: when the first task is held back no longer.
-    fn next_due(&self, held: Option<Timestamp>) -> Result<Option<Timestamp>> {
+    /// Looks once, and does what is due and owed by what it sees.
+    async fn pass(&mut self) -> Result<Rows> {
+        let dying =
+            self.live.iter().filter(|(_, live)| live.end.is_some()).map(|(id, _)| id.clone());
+        let facts = BoardFacts { dying: dying.collect(), ..self.core.board_facts() };
         let steady = self.core.store().steady();
-        let timer = self.core.store().read(|tx| tx.next_timer())?;
+        let rows = self.core.store().read(|tx| Rows::look(tx, &facts, steady))?;
+        let before = self.commits();
+        if self.end_what_is_over(&rows).await? && self.commits() != before {
+            // Nothing begins by rows that are out of date.
+            return Ok(rows);
+        }
+        self.begin_jobs(&rows);
+        // What has begun comes to its runtime before anything else is done here.
+        tokio::task::yield_now().await;
+        if self.shutdown.is_none() && !rows.plan.starts.is_empty() {
+            self.start_tasks(facts).await?;
+        }
+        Ok(rows)
+    }
+
+    /// When something changes by time alone.
+    fn next_due(&self, rows: &Rows) -> Option<Timestamp> {
+        let steady = self.core.store().steady();
         let now = self.core.env().monotonic();
         let limit = self.core.settings().stall_limit();
-        let running = self.running_attempts()?;
-        let direct = self.running_direct_turns()?;
-        let pulses =
-            running.iter().map(|(_, live)| live).chain(direct.iter().map(|(_, live)| live));
+        let attempts = self.running_attempts(rows).map(|(_, live)| live);
+        let pulses = attempts.chain(self.running_direct_turns(rows).map(|(_, live)| live));
         let stalls = pulses.map(|live| live.pulse.look_again_at(limit, now));
         let stall = stalls.min().map(|at| steady.after(at.saturating_sub(now)));
+        let held = if self.shutdown.is_none() { rows.plan.next_due } else { None };
         let shutdown = self.shutdown.as_ref().and_then(|shutdown| shutdown.left(now));
         let shutdown = shutdown.map(|left| steady.after(left));
-        Ok([timer, held, stall, shutdown].into_iter().flatten().min())
+        [rows.next_timer, held, stall, shutdown].into_iter().flatten().min()
     }
 
-    async fn ring_timers(&mut self) -> Result<()> {
-        let steady = self.core.store().steady();
-        let due = self.core.store().read(|tx| tx.due_timers(steady))?;
-        for timer in due {
-            let settings = self.core.settings();
-            self.record(move |tx| {
-                tx.clear_timer(&timer)?;
-                match &timer {
-                    Timer::AttemptDeadline(id) => {
-                        let limit = AttemptReport {
-                            message: Some("its time was over".to_owned()),
-                            ..AttemptReport::default()
-                        };
-                        stale_is_fine(tx.attempt_input(
-                            id,
-                            AttemptInput::End(EndReason::TimedOut),
-                            &limit,
-                            &settings,
-                        ))
-                    }
-                    Timer::AttemptGrace(id) => stale_is_fine(tx.attempt_input(
-                        id,
-                        AttemptInput::GraceOver,
-                        &AttemptReport::default(),
-                        &settings,
-                    )),
-                    Timer::TurnGrace(id) => tx.give_up_direct_turn(id, &settings),
-                    Timer::ApprovalDue(id) => tx.approval_timed_out(id, &settings),
-                    Timer::MessagesDue => tx.expire_due_messages(),
-                }
-            })
-            .await?;
+    /// Rings timers, and ends what is silent for too long or has nobody to report its end. Returns whether anything was.
+    async fn end_what_is_over(&mut self, rows: &Rows) -> Result<bool> {
+        let (now, limit) = (self.core.env().monotonic(), self.core.settings().stall_limit());
+        let stalls = |live: &Live| live.pulse.stalls_at(limit).is_some_and(|at| at <= now);
+        let attempts = self.running_attempts(rows).filter(|(_, live)| stalls(live));
+        let attempts: Vec<_> = attempts.map(|(attempt, _)| &attempt.id).collect();
+        let turns = self.running_direct_turns(rows).filter(|(_, live)| stalls(live));
+        let turns: Vec<_> = turns.map(|(turn, _)| turn.id.clone()).collect();
+        let halted: Vec<_> = self.unverified_halts(rows).collect();
+        let any =
+            !(rows.due.is_empty() && attempts.is_empty() && turns.is_empty() && halted.is_empty());
+        for timer in &rows.due {
+            self.ring(timer.clone()).await?;
         }
-        Ok(())
+        for id in attempts {
+            let message = Some(format!("it said nothing for {} s", limit.as_secs()));
+            let report = AttemptReport { message, ..AttemptReport::default() };
+            self.tell_attempt(id, AttemptInput::End(EndReason::Stalled), report).await?;
+        }
+        for turn in turns {
+            self.record(move |tx| tx.stall_direct_turn(&turn)).await?;
+        }
+        for id in halted {
+            self.verification_ended(id).await?;
+        }
+        Ok(any)
+    }
+
+    async fn ring(&self, timer: Timer) -> Result<()> {
+        let settings = self.core.settings();
+        self.record(move |tx| {
+            tx.clear_timer(&timer)?;
+            match &timer {
+                Timer::AttemptDeadline(id) => {
+                    let limit = AttemptReport {
+                        message: Some("its time was over".to_owned()),
+                        ..AttemptReport::default()
+                    };
+                    let end = AttemptInput::End(EndReason::TimedOut);
+                    stale_is_fine(tx.attempt_input(id, end, &limit, &settings))
+                }
+                Timer::AttemptGrace(id) => {
+                    let report = AttemptReport::default();
+                    stale_is_fine(tx.attempt_input(id, AttemptInput::GraceOver, &report, &settings))
+                }
+                Timer::TurnGrace(id) => tx.give_up_direct_turn(id, &settings),
+                Timer::ApprovalDue(id) => tx.approval_timed_out(id, &settings),
+                Timer::MessagesDue => tx.expire_due_messages(),
+            }
+        })
+        .await
     }
 
     /// Attempts whose turn went to a session of this life, accepted or not, and has not ended. Those that wait for a person
     /// are left out: their silence is not theirs (H-45).
-    fn running_attempts(&self) -> Result<Vec<(Attempt, &Live)>> {
-        let (attempts, asking) =
-            self.core.store().read(|tx| Ok((tx.live_attempts()?, self.asking_sessions(tx)?)))?;
-        let attempts = attempts.into_iter().filter(|attempt| !asking.contains(&attempt.session_id));
-        let running = attempts.filter(|attempt| {
+    fn running_attempts<'a>(
+        &'a self,
+        rows: &'a Rows,
+    ) -> impl Iterator<Item = (&'a Attempt, &'a Live)> {
+        let running = rows.attempts.iter().filter(|attempt| {
             matches!(attempt.state, AttemptState::Starting | AttemptState::Running)
+                && !self.is_asking(&attempt.session_id, rows)
         });
-        Ok(running
+        running
             .filter_map(|attempt| self.live.get(&attempt.session_id).map(|live| (attempt, live)))
             .filter(|(attempt, live)| live.pulse.works_on(&attempt.turn_id))
-            .collect())
     }
 
     /// Direct turns that went to a session of this life and have not ended or been told to, and do not wait for a person.
-    fn running_direct_turns(&self) -> Result<Vec<(TurnId, &Live)>> {
-        let (turns, asking) = self
-            .core
-            .store()
-            .read(|tx| Ok((tx.live_direct_turns()?, self.asking_sessions(tx)?)))?;
-        let running = turns
-            .into_iter()
-            .filter(|turn| turn.state.may_act() && !asking.contains(&turn.session_id));
-        Ok(running
-            .filter_map(|turn| self.live.get(&turn.session_id).map(|live| (turn.id, live)))
-            .filter(|(turn, live)| live.pulse.works_on(turn))
-            .collect())
+    fn running_direct_turns<'a>(
+        &'a self,
+        rows: &'a Rows,
+    ) -> impl Iterator<Item = (&'a DirectTurn, &'a Live)> {
+        let running = rows
+            .turns
+            .iter()
+            .filter(|turn| turn.state.may_act() && !self.is_asking(&turn.session_id, rows));
+        running
+            .filter_map(|turn| self.live.get(&turn.session_id).map(|live| (turn, live)))
+            .filter(|(turn, live)| live.pulse.works_on(&turn.id))
     }
 
-    /// Sessions that wait for a person, or for us: an answer that is on its way counts no more.
-    fn asking_sessions(&self, tx: &ReadTx<'_>) -> Result<BTreeSet<SessionId>> {
-        let open = tx.open_approvals()?.into_iter();
-        let waiting = open.filter(|open| !self.begun.contains_key(&Job::Answer(open.id.clone())));
-        Ok(waiting.map(|open| open.session_id).collect())
-    }
-
-    /// A direct turn that says nothing for too long is ended as well.
-    async fn end_stalled_direct_turns(&mut self) -> Result<()> {
-        let (now, limit) = (self.core.env().monotonic(), self.core.settings().stall_limit());
-        let running = self.running_direct_turns()?.into_iter();
-        let stalled: Vec<_> = running
-            .filter(|(_, live)| live.pulse.stalls_at(limit).is_some_and(|at| at <= now))
-            .map(|(turn, _)| turn)
-            .collect();
-        for turn in stalled {
-            self.record(move |tx| tx.stall_direct_turn(&turn)).await?;
-        }
-        Ok(())
-    }
-
-    /// A turn that says nothing for too long is ended.
-    async fn end_stalled_attempts(&mut self) -> Result<()> {
-        let (now, limit) = (self.core.env().monotonic(), self.core.settings().stall_limit());
-        let running = self.running_attempts()?;
-        let stalled = running
-            .into_iter()
-            .filter(|(_, live)| live.pulse.stalls_at(limit).is_some_and(|at| at <= now));
-        let stalled: Vec<_> = stalled.map(|(attempt, _)| attempt.id).collect();
-        for id in stalled {
-            let message = Some(format!("it said nothing for {} s", limit.as_secs()));
-            let report = AttemptReport { message, ..AttemptReport::default() };
-            self.tell_attempt(&id, AttemptInput::End(EndReason::Stalled), report).await?;
-        }
-        Ok(())
+    /// Whether a session waits for a person, or for us: an answer that is on its way counts no more.
+    fn is_asking(&self, session: &SessionId, rows: &Rows) -> bool {
+        let mut open = rows.approvals.iter().filter(|open| open.session_id == *session);
+        open.any(|open| !self.begun.contains_key(&Job::Answer(open.id.clone())))
     }
 
     /// A verification that was cancelled before its commands were begun has nobody to report its end.
-    async fn end_unverified_halts(&mut self) -> Result<()> {
-        let attempts = self.core.store().read(|tx| tx.live_attempts())?.into_iter();
-        let halted: Vec<_> = attempts
+    fn unverified_halts<'a>(&'a self, rows: &'a Rows) -> impl Iterator<Item = &'a AttemptId> {
+        let attempts = rows.attempts.iter();
+        attempts
             .filter(|attempt| attempt.state.owes() == Some(AttemptDuty::HaltVerification))
-            .map(|attempt| attempt.id)
-            .filter(|id| {
-                let verifies = self.begun.get(&Job::Verify(id.clone()));
-                verifies.is_none_or(|begun| begun.finished)
-            })
-            .collect();
-        for id in halted {
-            self.verification_ended(&id).await?;
-        }
-        Ok(())
+            .map(|attempt| &attempt.id)
+            .filter(|id| !self.runs(&Job::Verify((*id).clone())))
     }
 
     /// Begins what rows owe and nobody does yet; forgets what they owe no more.
-    fn begin_jobs(&mut self) -> Result<()> {
-        let mut owed = self.core.store().read(owed_jobs)?;
+    fn begin_jobs(&mut self, rows: &Rows) {
         // Sessions that ended by themselves are closed too, so that nothing of them lives on.
-        owed.extend(
-            self.live
-                .iter()
-                .filter(|(_, live)| live.end.is_some())
-                .map(|(id, _)| Job::Close(id.clone())),
-        );
+        let over = self.live.iter().filter(|(_, live)| live.end.is_some());
+        let closes = over.map(|(id, _)| Job::Close(id.clone()));
+        let owed: BTreeSet<_> = rows.owed.iter().cloned().chain(closes).collect();
         self.begun.retain(|job, begun| {
             let wanted = owed.contains(job);
             if !wanted {
@@ -316,7 +298,6 @@ impl Engine {
                 self.begin(job);
             }
         }
-        Ok(())
     }
 
     fn may_begin(&self, job: &Job) -> bool {
@@ -358,25 +339,15 @@ impl Engine {
         self.begun.get(job).is_some_and(|begun| !begun.finished)
     }
 
-    /// Assigns what may start. The plan is made again inside the transaction: nothing can come between. Returns
-    /// when the next task may start by time alone.
-    async fn start_tasks(&mut self) -> Result<Option<Timestamp>> {
-        let dying =
-            self.live.iter().filter(|(_, live)| live.end.is_some()).map(|(id, _)| id.clone());
-        let facts = BoardFacts { dying: dying.collect(), ..self.core.board_facts() };
-        let steady = self.core.store().steady();
-        let plan = self.core.store().read(|tx| Ok(schedule::plan(&tx.board(&facts)?, steady)))?;
-        if plan.starts.is_empty() {
-            return Ok(plan.next_due);
-        }
+    /// Assigns what may start. The plan is made again inside the transaction: nothing can come between.
+    async fn start_tasks(&self, facts: BoardFacts) -> Result<()> {
         self.record(move |tx| {
             for (task, agent) in schedule::plan(&tx.board(&facts)?, tx.steady()).starts {
                 tx.assign(&task, &agent, &facts.worktrees)?;
             }
             Ok(())
         })
-        .await?;
-        Ok(plan.next_due)
+        .await
     }
 
     /// Writes something that has happened. A full disk, or another program that holds the file, is waited
@@ -422,76 +393,6 @@ impl Engine {
             _ => false,
         }
     }
-}
-
-/// What the rows owe the world.
-fn owed_jobs(tx: &ReadTx<'_>) -> Result<BTreeSet<Job>> {
-    let agents = tx.agents(None)?.into_iter().filter_map(|agent| match agent.state.owes()? {
-        AgentDuty::OpenSession(id) => Some(Job::Open(id)),
-        AgentDuty::CloseSession(id) => Some(Job::Close(id)),
-    });
-    let mut owed = BTreeSet::new();
-    for attempt in tx.live_attempts()? {
-        owed.extend(match attempt.state.owes() {
-            Some(AttemptDuty::Prepare) => Some(Job::Prepare(attempt.id)),
-            Some(AttemptDuty::OpenSession) => Some(Job::Open(attempt.session_id)),
-            Some(AttemptDuty::SendTurn) => Some(Job::SendTurn(attempt.id)),
-            Some(AttemptDuty::InterruptTurn) => Some(Job::InterruptTurn(attempt.id)),
-            Some(AttemptDuty::EndSession) => Some(Job::Close(attempt.session_id)),
-            // What lives in a worktree would change it under the hands of git.
-            Some(AttemptDuty::Gather) if attempt.is_isolated() && is_live(tx, &attempt)? => None,
-            Some(AttemptDuty::Gather) => Some(Job::Gather(attempt.id)),
-            Some(AttemptDuty::Verify) => Some(Job::Verify(attempt.id)),
-            // Ending a verification is to stop its job, which reports back.
-            Some(AttemptDuty::HaltVerification) | None => None,
-        });
-    }
-    owed.extend(sessions_to_close(tx)?);
-    owed.extend(owed_to_worktrees(tx)?);
-    let turns = tx.live_direct_turns()?.into_iter().filter_map(|turn| match turn.state.owes()? {
-        TurnDuty::Send => Some(Job::SendDirect(turn.id)),
-        TurnDuty::Interrupt => Some(Job::InterruptDirect(turn.id)),
-    });
-    let answers = tx.open_approvals()?.into_iter().filter_map(|approval| {
-        approval.state.owes().map(|ApprovalDuty::Answer| Job::Answer(approval.id))
-    });
-    owed.extend(agents.chain(turns).chain(answers));
-    owed.extend(owed_to_steers(tx)?);
-    Ok(owed)
-}
-
-/// Whether the session of an attempt may live.
-fn is_live(tx: &ReadTx<'_>, attempt: &Attempt) -> Result<bool> {
-    Ok(tx.session(&attempt.session_id)?.is_some_and(|session| session.ended_at.is_none()))
-}
-
-/// Sessions that were for one attempt alone, whose turn is over.
-fn sessions_to_close(tx: &ReadTx<'_>) -> Result<Vec<Job>> {
-    let mut jobs = Vec::new();
-    for session in tx.live_sessions()? {
-        let Some(attempt) = &session.attempt_id else { continue };
-        if tx.attempt(attempt)?.is_none_or(|attempt| !attempt.state.holds_agent()) {
-            jobs.push(Job::Close(session.id));
-        }
-    }
-    Ok(jobs)
-}
-
-/// What the worktrees of attempts are owed, once nothing lives in them.
-fn owed_to_worktrees(tx: &ReadTx<'_>) -> Result<Vec<Job>> {
-    let mut jobs = Vec::new();
-    for workspace in tx.workspaces_owed()? {
-        let Some(attempt) = tx.attempt(&workspace.attempt_id)? else { continue };
-        let live = is_live(tx, &attempt)?;
-        jobs.extend(match workspace.state.owes() {
-            Some(WorkspaceDuty::Save) if !live => Some(Job::Save(attempt.id)),
-            Some(WorkspaceDuty::Remove) if !live => Some(Job::Remove(attempt.id)),
-            Some(WorkspaceDuty::Point) => Some(Job::Point(attempt.id)),
-            Some(WorkspaceDuty::Squash) => Some(Job::Squash(attempt.id)),
-            Some(WorkspaceDuty::Save | WorkspaceDuty::Remove) | None => None,
-        });
-    }
-    Ok(jobs)
 }
 
 /// Tells that nothing runs any more. Whoever asked may have gone.

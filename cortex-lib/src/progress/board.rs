@@ -10,7 +10,7 @@ use crate::domain::schedule::{AgentCard, Board, TaskCard};
 use crate::domain::task::{Phase, TaskStatus};
 use crate::error::Result;
 use crate::ids::{RuntimeId, SessionId, TaskId};
-use crate::store::{Agent, Objective, ReadTx, Task};
+use crate::store::{Agent, Attempt, Objective, ReadTx, Task};
 
 /// What the store does not know.
 #[derive(Clone, Debug, Default)]
@@ -30,11 +30,15 @@ pub struct BoardFacts {
 impl ReadTx<'_> {
     /// Everything that decides what starts now.
     pub fn board(&self, facts: &BoardFacts) -> Result<Board> {
-        let ending: BTreeSet<TaskId> = self
-            .live_attempts()?
-            .into_iter()
+        self.board_with(&self.live_attempts()?, facts)
+    }
+
+    /// The same, by someone who knows the live attempts.
+    pub(crate) fn board_with(&self, attempts: &[Attempt], facts: &BoardFacts) -> Result<Board> {
+        let ending: BTreeSet<TaskId> = attempts
+            .iter()
             .filter(|attempt| attempt.state.is_letting_go())
-            .map(|attempt| attempt.task_id)
+            .map(|attempt| attempt.task_id.clone())
             .collect();
         let mut tasks = Vec::new();
         for objective in self.objectives_at_work(&ending)? {
@@ -47,14 +51,20 @@ impl ReadTx<'_> {
                 tasks.push(task_card(task, &all, &objective, order, ending.contains(&task.id)));
             }
         }
-        let agents = self.agents(None)?.into_iter().map(|agent| agent_card(agent, facts)).collect();
-        Ok(Board {
+        let mut board = Board {
             tasks,
-            agents,
-            live_sessions: self.live_session_count()?,
+            agents: Vec::new(),
+            live_sessions: 0,
             sessions_max: facts.sessions_max,
             stopping: facts.stopping,
-        })
+        };
+        // Only a task that may start asks for an agent and a session.
+        if board.tasks.iter().any(|task| task.status == TaskStatus::Ready) {
+            let agents = self.agents(None)?.into_iter();
+            board.agents = agents.map(|agent| agent_card(agent, facts)).collect();
+            board.live_sessions = self.live_session_count()?;
+        }
+        Ok(board)
     }
 
     /// Objectives that have not ended, and those that have while a turn of theirs still lets go: it holds its

@@ -116,6 +116,15 @@ impl ReadTx<'_> {
         self.rows(&query, rusqlite::params_from_iter(project), from_row)
     }
 
+    /// Agents whose session is being opened or ended, oldest first: the only ones to which the world owes something.
+    pub fn agents_in_motion(&self) -> Result<Vec<Agent>> {
+        let query = format!(
+            "SELECT {COLUMNS} FROM agent WHERE status IN ('STARTING', 'STOPPING') AND removed_at IS NULL
+             ORDER BY created_at, agent_id"
+        );
+        self.rows(&query, [], from_row)
+    }
+
     /// One agent.
     ///
     /// # Errors

@@ -118,6 +118,12 @@ pub(crate) fn disk_code(error: &std::io::Error) -> Code {
     }
 }
 
+/// Runs a statement that has no parameters and answers nothing.
+fn exec(conn: &rusqlite::Connection, statement: &'static str) -> crate::error::Result<()> {
+    let mut prepared = conn.prepare_cached(statement).map_err(sql)?;
+    prepared.execute([]).map(drop).map_err(sql)
+}
+
 /// The failure behind an error of `SQLite`. Not a `From`, which would be part of the public API.
 ///
 /// What a statement broke is Cortex's own mistake: the same write would break it again. Everything else may

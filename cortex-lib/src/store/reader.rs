@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::sql;
 use super::tx::ReadTx;
+use super::{exec, sql};
 use crate::error::{Code, Error, Result};
 use crate::limits::{READERS_KEPT, STATEMENTS_KEPT};
 
@@ -27,9 +27,10 @@ impl Readers {
     /// Reads one snapshot. Never waits: neither for the writer nor for other readers.
     pub(super) fn read<T>(&self, f: impl FnOnce(&ReadTx<'_>) -> Result<T>) -> Result<T> {
         let conn = self.take()?;
-        let snapshot = conn.unchecked_transaction().map_err(sql)?;
-        let value = f(&ReadTx::new(&snapshot));
-        snapshot.finish().map_err(sql)?;
+        exec(&conn, "BEGIN")?;
+        let value = f(&ReadTx::new(&conn));
+        // One that does not get here is closed, and its snapshot with it.
+        exec(&conn, "COMMIT")?;
         self.give_back(conn);
         value
     }

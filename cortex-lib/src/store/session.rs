@@ -62,6 +62,15 @@ impl ReadTx<'_> {
         self.rows(&query, [], from_row)
     }
 
+    /// The sessions that live and were opened for one attempt alone, the oldest first.
+    pub fn live_sessions_of_attempts(&self) -> Result<Vec<SessionRow>> {
+        let query = format!(
+            "SELECT {COLUMNS} FROM session WHERE ended_at IS NULL AND attempt_id IS NOT NULL
+             ORDER BY started_at, session_id"
+        );
+        self.rows(&query, [], from_row)
+    }
+
     /// How many sessions live, those of the planner included.
     pub fn live_session_count(&self) -> Result<u32> {
         let query = "SELECT (SELECT count(*) FROM session WHERE ended_at IS NULL)

@@ -14,9 +14,9 @@ use tokio::sync::{OwnedSemaphorePermit, broadcast, oneshot, watch};
 
 use super::data_dir::DataDir;
 use super::event_log::{self, Bounds, Event};
+use super::exec;
 #[cfg(any(test, feature = "testing"))]
 use super::faults::{Fate, Faults};
-use super::sql;
 use super::tx::WriteTx;
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
@@ -317,8 +317,7 @@ impl Writer {
     }
 
     fn exec(&self, statement: &'static str) -> Result<()> {
-        let mut prepared = self.conn.prepare_cached(statement).map_err(sql)?;
-        prepared.execute([]).map(drop).map_err(sql)
+        exec(&self.conn, statement)
     }
 
     fn rollback(&self) -> Result<()> {

@@ -51,9 +51,9 @@ pub struct Rule {
 impl Rule {
     pub(super) fn matches(&self, agent: &str, tool: &str, input: &Value) -> bool {
         self.agent.as_deref().is_none_or(|name| name == agent)
-            && pattern(&self.tool).is_some_and(|pattern| pattern.is_match(tool))
+            && Pattern::new(&self.tool).is_some_and(|pattern| pattern.is_match(tool))
             && self.input.as_deref().is_none_or(|text| {
-                pattern(text).is_some_and(|pattern| self.matches_input(tool, input, &pattern))
+                Pattern::new(text).is_some_and(|pattern| self.matches_input(tool, input, &pattern))
             })
     }
 
@@ -73,7 +73,7 @@ impl Rule {
 
     /// An agent writes the arguments, also those that only describe. So they may make a request forbidden, but what
     /// makes it allowed is what the tool really does with them.
-    fn matches_input(&self, tool: &str, input: &Value, pattern: &GlobMatcher) -> bool {
+    fn matches_input(&self, tool: &str, input: &Value, pattern: &Pattern<'_>) -> bool {
         match self.decide {
             Decide::Allow => {
                 let subject = subject(tool, input);
@@ -96,14 +96,34 @@ impl Rule {
         [Some(&self.tool), self.input.as_ref()]
             .into_iter()
             .flatten()
-            .find(|text| pattern(text).is_none())
+            .find(|text| Pattern::new(text).is_none())
             .map(|text| format!("{text:?} is not a pattern"))
     }
 }
 
-/// Without a separator that `*` stops at: a command is no path, and a rule for `rm *` means every file.
-fn pattern(text: &str) -> Option<GlobMatcher> {
-    Glob::new(text).ok().map(|glob| glob.compile_matcher())
+/// What a rule says about a text.
+enum Pattern<'t> {
+    /// It has no sign of a pattern: most names of tools.
+    Exactly(&'t str),
+    /// Without a separator that `*` stops at: a command is no path, and a rule for `rm *` means every file.
+    Glob(GlobMatcher),
+}
+
+impl<'t> Pattern<'t> {
+    /// None: it is none.
+    fn new(text: &'t str) -> Option<Self> {
+        if !text.contains(['*', '?', '[', ']', '{', '}', '\\']) {
+            return Some(Self::Exactly(text));
+        }
+        Glob::new(text).ok().map(|glob| Self::Glob(glob.compile_matcher()))
+    }
+
+    fn is_match(&self, text: &str) -> bool {
+        match self {
+            Self::Exactly(wanted) => text == *wanted,
+            Self::Glob(glob) => glob.is_match(text),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -71,6 +71,7 @@ CREATE TABLE agent (
     removed_at        INTEGER
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX agent_name ON agent (project_id, name) WHERE removed_at IS NULL;
+CREATE INDEX agent_in_motion ON agent (agent_id) WHERE status IN ('STARTING', 'STOPPING');
 
 -- A session is one life of an agent's conversation. Sessions without an end when a store opens were lost.
 CREATE TABLE session (
