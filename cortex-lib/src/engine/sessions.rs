@@ -6,6 +6,8 @@ use crate::error::{Code, Error, Result};
 use crate::ids::SessionId;
 use crate::port::{SessionEvent, TurnEnd, TurnOutcome};
 use crate::progress::{AttemptReport, SessionEnd, TurnFailed};
+use crate::settings::Settings;
+use crate::store::{Attempt, WriteTx};
 
 impl Engine {
     /// Something happened in a session.
@@ -63,63 +65,65 @@ impl Engine {
     }
 
     /// The end of a turn counts only for the attempt or direct turn that it was sent for, in its own session.
-    async fn turn_ended(&mut self, id: &SessionId, end: TurnEnd) -> Result<()> {
-        let attempt = self.core().store().read(|tx| {
-            let live = tx.live_attempts()?;
-            Ok(live
-                .into_iter()
-                .find(|attempt| attempt.session_id == *id && attempt.turn_id == end.turn_id))
-        })?;
-        let settings = self.core().settings();
-        let Some(attempt) = attempt else {
-            let session = id.clone();
-            return self
-                .record(move |tx| {
-                    let turn = tx.direct_turn(&end.turn_id)?;
-                    if turn.is_none_or(|turn| turn.session_id != session) {
-                        return Ok(());
-                    }
-                    let outcome = match &end.outcome {
-                        TurnOutcome::Succeeded { text } => Ok((text.as_str(), end.usage)),
-                        TurnOutcome::Interrupted => Err(TurnFailed {
-                            cause: "interrupted",
-                            message: "it was interrupted".to_owned(),
-                        }),
-                        TurnOutcome::Failed(failure) => Err(TurnFailed {
-                            cause: failure.cause.as_str(),
-                            message: failure.message.clone(),
-                        }),
-                    };
-                    tx.end_direct_turn(&end.turn_id, outcome.as_ref().map(|done| *done))
-                })
-                .await;
-        };
+    async fn turn_ended(&self, id: &SessionId, end: TurnEnd) -> Result<()> {
+        let (session, settings) = (id.clone(), self.core().settings());
         self.record(move |tx| {
-            let mut report = AttemptReport { usage: end.usage, ..AttemptReport::default() };
-            let input = match &end.outcome {
-                TurnOutcome::Succeeded { text } => {
-                    report.text = Some(text.clone());
-                    let project = tx.project(&tx.task(&attempt.task_id)?.project_id)?;
-                    AttemptInput::TurnSucceeded(if attempt.is_isolated() || project.is_git {
-                        Next::Gather
-                    } else if project.verification.is_some() {
-                        Next::Verify
-                    } else {
-                        Next::Nothing
-                    })
-                }
-                TurnOutcome::Interrupted => {
-                    report.message = Some("it was interrupted".to_owned());
-                    AttemptInput::TurnFailed(Cause::Error)
-                }
-                TurnOutcome::Failed(failure) => {
-                    report.message = Some(failure.message.clone());
-                    report.resets_at = failure.resets_at;
-                    AttemptInput::TurnFailed(failure.cause)
-                }
-            };
-            stale_is_fine(tx.attempt_input(&attempt.id, input, &report, &settings))
+            let mut live = tx.live_attempts()?.into_iter();
+            let attempt = live
+                .find(|attempt| attempt.session_id == session && attempt.turn_id == end.turn_id);
+            match attempt {
+                Some(attempt) => end_attempts_turn(tx, &attempt, &end, &settings),
+                None => end_direct_turn(tx, &session, &end),
+            }
         })
         .await
     }
+}
+
+fn end_attempts_turn(
+    tx: &mut WriteTx<'_>,
+    attempt: &Attempt,
+    end: &TurnEnd,
+    settings: &Settings,
+) -> Result<()> {
+    let mut report = AttemptReport { usage: end.usage, ..AttemptReport::default() };
+    let input = match &end.outcome {
+        TurnOutcome::Succeeded { text } => {
+            report.text = Some(text.clone());
+            let project = tx.project(&tx.task(&attempt.task_id)?.project_id)?;
+            AttemptInput::TurnSucceeded(if attempt.is_isolated() || project.is_git {
+                Next::Gather
+            } else if project.verification.is_some() {
+                Next::Verify
+            } else {
+                Next::Nothing
+            })
+        }
+        TurnOutcome::Interrupted => {
+            report.message = Some("it was interrupted".to_owned());
+            AttemptInput::TurnFailed(Cause::Error)
+        }
+        TurnOutcome::Failed(failure) => {
+            report.message = Some(failure.message.clone());
+            report.resets_at = failure.resets_at;
+            AttemptInput::TurnFailed(failure.cause)
+        }
+    };
+    stale_is_fine(tx.attempt_input(&attempt.id, input, &report, settings))
+}
+
+fn end_direct_turn(tx: &mut WriteTx<'_>, session: &SessionId, end: &TurnEnd) -> Result<()> {
+    if tx.direct_turn(&end.turn_id)?.is_none_or(|turn| turn.session_id != *session) {
+        return Ok(());
+    }
+    let outcome = match &end.outcome {
+        TurnOutcome::Succeeded { text } => Ok((text.as_str(), end.usage)),
+        TurnOutcome::Interrupted => {
+            Err(TurnFailed { cause: "interrupted", message: "it was interrupted".to_owned() })
+        }
+        TurnOutcome::Failed(failure) => {
+            Err(TurnFailed { cause: failure.cause.as_str(), message: failure.message.clone() })
+        }
+    };
+    tx.end_direct_turn(&end.turn_id, outcome.as_ref().map(|done| *done))
 }

@@ -72,8 +72,20 @@ async fn bare(cli: Cli, place: &Place, seen: Seen) -> Result<Box<dyn Seat>> {
     })
 }
 
+/// The seats in the order of a round: over as many rounds as there are orders, each comes behind each as often.
+fn order(round: usize, count: usize) -> Vec<usize> {
+    let (mut left, mut rest): (Vec<_>, _) = ((0..count).collect(), round);
+    let mut order = Vec::new();
+    while !left.is_empty() {
+        order.push(left.remove(rest % left.len()));
+        rest /= left.len().saturating_add(1);
+    }
+    order
+}
+
 impl Seats {
-    /// Everybody in each round; another one begins each time.
+    /// Everybody in each round, each round in another order: whoever comes behind a CLI that still tidies up is not
+    /// always the same.
     async fn run(
         &mut self,
         text: &str,
@@ -84,8 +96,7 @@ impl Seats {
         let mut measured: Vec<_> = self.0.iter().map(|_| Measured::default()).collect();
         let (mut fsyncs, mut file) = (Vec::new(), fs_err::File::create(disk.join("fsync"))?);
         for round in 0..rounds + WARM_UP {
-            for nth in 0..count {
-                let at = (round + nth) % count;
+            for at in order(round, count) {
                 let (Some((_, seat)), Some(one)) = (self.0.get_mut(at), measured.get_mut(at))
                 else {
                     continue;
