@@ -110,11 +110,12 @@ pub(super) fn find(text: &str, spans: &mut Vec<Range<usize>>) {
 }
 
 fn find_assigned(text: &str, spans: &mut Vec<Range<usize>>) {
-    // What stands inside a value that is taken out anyway is not looked at: each byte is read once.
+    // What stands inside a value that is taken out anyway is not looked at: each byte is read once. A name may begin
+    // there and have its value behind it.
     let mut done = 0;
     for found in ASSIGNED.captures_iter(text) {
         let (Some(whole), Some(name)) = (found.get(0), found.get(1)) else { continue };
-        let Some(rest) = text.get(whole.end()..).filter(|_| whole.start() >= done) else {
+        let Some(rest) = text.get(whole.end()..).filter(|_| whole.end() > done) else {
             continue;
         };
         let value = Value {
@@ -135,7 +136,7 @@ fn find_in_headers(text: &str, spans: &mut Vec<Range<usize>>) {
     let ends = ends_bare;
     let mut done = 0;
     for found in HEADERS.captures_iter(text) {
-        let Some(whole) = found.get(0).filter(|whole| whole.start() >= done) else { continue };
+        let Some(whole) = found.get(0).filter(|whole| whole.end() > done) else { continue };
         let Some(rest) = text.get(whole.end()..) else { continue };
         let with_scheme = found.get(1).or(found.get(2)).is_some();
         if is_header_secret(until(rest, JUDGED_BYTES_MAX, ends), with_scheme) {

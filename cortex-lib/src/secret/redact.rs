@@ -1,7 +1,7 @@
 //! Takes secrets out of a text by their patterns: before it is stored, shown or logged.
 //!
-//! Four finders look at the text as it came and name spans; what they named is replaced in one go. Each
-//! is linear in the length of the text, because a program decides what it prints.
+//! Four finders look at the text and name spans; what they named is replaced in one go, and what is left is looked at
+//! again. Each is linear in the length of the text, because a program decides what it prints.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -12,6 +12,9 @@ use super::{assigned, pem, shapes};
 
 /// What stands where a secret was.
 pub const REDACTED: &str = "[secret]";
+
+/// How often a text is looked at that had a secret. It bounds the work for one that was made for that.
+const ROUNDS_MAX: usize = 4;
 
 /// `text` without what looks like a secret. A text without one is borrowed and unchanged.
 ///
@@ -27,11 +30,24 @@ pub const REDACTED: &str = "[secret]";
 /// assert_eq!(redact("all tests pass"), "all tests pass");
 /// ```
 pub fn redact(text: &str) -> Cow<'_, str> {
+    let Some(mut redacted) = redacted_once(text) else { return Cow::Borrowed(text) };
+    // A secret that goes may have hidden where the one beside it begins or ends.
+    for _ in 1..ROUNDS_MAX {
+        match redacted_once(&redacted) {
+            Some(again) => redacted = again,
+            None => break,
+        }
+    }
+    Cow::Owned(redacted)
+}
+
+/// `text` without the secrets that are seen in it as it is; none: it has none.
+fn redacted_once(text: &str) -> Option<String> {
     let mut spans = Vec::new();
     pem::find(text, &mut spans);
     shapes::find(text, &mut spans);
     assigned::find(text, &mut spans);
-    if spans.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(without(text, spans)) }
+    (!spans.is_empty()).then(|| without(text, spans))
 }
 
 /// Takes the secrets out of every text in `value`, and what is assigned to a telling name.

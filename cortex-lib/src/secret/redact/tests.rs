@@ -229,6 +229,20 @@ fn what_follows_cookies_is_not_taken_for_one() {
     assert_eq!(redact(&once), once);
 }
 
+#[test]
+fn a_name_that_begins_in_another_ones_value_has_its_own() {
+    let text = "Authorization: Bearer f00dbabe12345678sk-Authorization: Bearer f00dbabe12345678";
+    assert_eq!(redact(text), "Authorization: Bearer [secret] Bearer [secret]");
+    let text = "password=a1B2c3D4-token: a1B2c3D4a1B2c3D4";
+    assert_eq!(redact(text), "password=[secret] [secret]");
+}
+
+#[test]
+fn a_key_goes_whose_end_only_shows_when_the_one_behind_it_is_gone() {
+    let text = "AKIAABCDEFGH12345678_sk-ant-api03-A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8S9t0-x_A";
+    assert_eq!(redact(text), "[secret][secret]");
+}
+
 proptest! {
     #[test]
     fn redacting_again_changes_nothing(pieces in prop::collection::vec(piece(), 0..8)) {
