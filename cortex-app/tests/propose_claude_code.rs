@@ -1,18 +1,19 @@
 //! Plans by the command line, with the real Claude Code and a model that a script plays: no login, no network.
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 
+#[path = "shared/wait.rs"]
+mod wait;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use cortex_scripted::{
     Answer, CliHome, Script, ScriptedAnthropic, When, cases, cli, offline, suite,
 };
 use serde_json::{Value, json};
 
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+use wait::wait_for;
 
 fn main() -> ExitCode {
     if cli::require(cli::claude_code()).is_none() {
@@ -92,14 +93,6 @@ fn shown(out: &Output) -> String {
     format!("{}\n{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr))
 }
 
-fn until(what: &str, mut ask: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !ask() {
-        assert!(begun.elapsed() < PATIENCE, "waited too long for {what}");
-        std::thread::yield_now();
-    }
-}
-
 fn interrupt(child: &Child) {
     let sent = Command::new("kill").arg("-INT").arg(child.id().to_string()).status().unwrap();
     assert!(sent.success());
@@ -157,11 +150,11 @@ fn plans(place: Place<'_>, root: &Path, asked: impl Fn() -> bool) {
     // A person who does not want to wait any longer.
     let args = goal("Think for ever.").to_string();
     let mut thinking = place.command(&["call", "propose_objective", &args]).spawn().unwrap();
-    until("the model to be asked", &asked);
+    wait_for("the model to be asked", || asked().then_some(()));
     assert_eq!(live_sessions(place), 1);
     interrupt(&thinking);
     assert!(!thinking.wait().unwrap().success());
-    until("the end of the planner", || live_sessions(place) == 0);
+    wait_for("the end of the planner", || (live_sessions(place) == 0).then_some(()));
 
     interrupt(&serving);
     assert!(serving.wait().unwrap().success());

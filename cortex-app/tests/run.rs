@@ -5,19 +5,18 @@
 
 #[path = "shared/pty.rs"]
 mod pty;
+#[path = "shared/wait.rs"]
+mod wait;
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use pty::Terminal;
-
-/// The longest wait for anything: far more than it takes, so that only a real failure ends it.
-const PATIENCE: Duration = Duration::from_mins(1);
+use wait::wait_for;
 
 /// Folders of one test, and the objective file in them.
 struct Scene {
@@ -177,15 +176,6 @@ impl Said {
     }
 }
 
-#[track_caller]
-fn until(what: &str, holds: impl Fn() -> bool) {
-    let start = Instant::now();
-    while !holds() {
-        assert!(start.elapsed() < PATIENCE, "{what} never came");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
 fn signal(child: &Child, name: &str) {
     let status = Command::new("kill").args([name, &child.id().to_string()]).status().unwrap();
     assert!(status.success());
@@ -287,7 +277,7 @@ fn an_interrupted_run_leaves_no_process_and_goes_on() {
     let scene = Scene::of(WAITS, &VERIFIED);
     scene.run(&["--resume"]).ended(1).told("nothing to go on with");
     let child = scene.start(&[]);
-    until("the agent", || scene.path("began").exists());
+    wait_for("the agent", || scene.path("began").exists().then_some(()));
     signal(&child, "-INT");
     end(child).ended(130).told("Stopping in order").told(" run --resume ");
     assert_eq!(scene.agents(), [""; 0]);
@@ -304,14 +294,14 @@ fn a_second_interrupt_ends_even_an_agent_that_ignores_the_first() {
     let late = r#"touch "$RUN_TEST_FOLDER/told"; (sleep 1.5; touch "$RUN_TEST_FOLDER/late") &"#;
     let scene = Scene::of(&format!("trap '{late}' INT\ntrap '' TERM\n{WAITS}"), &VERIFIED);
     let mut child = scene.start(&[]);
-    until("the agent", || scene.path("began").exists());
+    wait_for("the agent", || scene.path("began").exists().then_some(()));
     signal(&child, "-INT");
     let mut said = String::new();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     while !said.contains("Stopping in order") {
         assert!(stderr.read_line(&mut said).unwrap() > 0, "{said}");
     }
-    until("the agent was told", || scene.path("told").exists());
+    wait_for("the agent was told", || scene.path("told").exists().then_some(()));
     signal(&child, "-INT");
     end(child).ended(130);
     assert_eq!(scene.agents(), [""; 0]);
@@ -325,7 +315,7 @@ fn a_second_interrupt_ends_even_an_agent_that_ignores_the_first() {
 fn an_earlier_run_can_be_cancelled_instead() {
     let scene = Scene::of(WAITS, &VERIFIED);
     let child = scene.start(&[]);
-    until("the agent", || scene.path("began").exists());
+    wait_for("the agent", || scene.path("began").exists().then_some(()));
     signal(&child, "-TERM");
     end(child).ended(130);
     std::fs::write(scene.path("go"), "").unwrap();
@@ -336,7 +326,7 @@ fn an_earlier_run_can_be_cancelled_instead() {
 fn after_a_kill_the_lost_attempt_is_told_and_tried_again() {
     let scene = Scene::of(WAITS, &VERIFIED);
     let mut child = scene.start(&[]);
-    until("the agent", || scene.path("began").exists());
+    wait_for("the agent", || scene.path("began").exists().then_some(()));
     child.kill().unwrap();
     child.wait().unwrap();
     std::fs::write(scene.path("go"), "").unwrap();
@@ -380,7 +370,7 @@ fn a_served_core_goes_on_when_its_follower_leaves() {
     let scene = Scene::of(WAITS, &VERIFIED);
     let core = scene.serve_program(WAITS);
     let child = scene.start(&[]);
-    until("the agent", || scene.path("began").exists());
+    wait_for("the agent", || scene.path("began").exists().then_some(()));
     signal(&child, "-INT");
     end(child).ended(130).told("The core that serves this data directory goes on with it");
     std::fs::write(scene.path("go"), "").unwrap();
@@ -412,7 +402,7 @@ fn whoever_follows_a_core_that_stops_is_told_how_to_go_on() {
     let scene = Scene::of(WAITS, &VERIFIED);
     let core = scene.serve_program(WAITS);
     let child = scene.start(&[]);
-    until("the agent", || scene.path("began").exists());
+    wait_for("the agent", || scene.path("began").exists().then_some(()));
     signal(&core, "-TERM");
     end(core).ended(0);
     end(child).ended(1).told("core.stopped").told("--resume");
@@ -435,7 +425,7 @@ fn a_run_whose_agents_were_stopped_says_what_starts_them() {
     let scene = Scene::of(WAITS, &VERIFIED);
     let core = scene.serve_program(WAITS);
     let child = scene.start(&[]);
-    until("the agent", || scene.path("began").exists());
+    wait_for("the agent", || scene.path("began").exists().then_some(()));
     end(scene.program(&["agent", "stop", "ada"])).ended(0);
     end(child).ended(3).told("No agent that may run the rest is up").told(" run --resume ");
     std::fs::write(scene.path("go"), "").unwrap();

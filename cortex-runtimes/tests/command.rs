@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cortex_lib::domain::agent::{Interaction, Role};
 use cortex_lib::domain::attempt::Cause;
 use cortex_lib::domain::capability::Capability;
 use cortex_lib::error::Code;
@@ -50,21 +49,13 @@ fn spec_in(folder: &TempDir, path: &str) -> SessionSpec {
     fs_err::create_dir_all(&cwd).unwrap();
     fs_err::create_dir_all(&scratch).unwrap();
     SessionSpec {
-        session_id: SessionId::new("s1"),
         agent_id: Some(AgentId::new("g1")),
-        role: Role::Worker,
-        interaction: Interaction::Structured,
-        cwd,
-        scratch,
-        model: None,
         instructions: Some("be brief".to_owned()),
-        resume: None,
-        read_only: false,
-        trusted: false,
         mcp: Some(McpAccess {
             url: "http://127.0.0.1:1/mcp".to_owned(),
             token: Secret::new("token"),
         }),
+        ..SessionSpec::new(SessionId::new("s1"), cwd, scratch)
     }
 }
 

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, SlavePty, native_pty_system};
 use serde_json::{Value, json};
 
-use crate::home::{Home, Serving, wait_for};
+use crate::home::{Home, Serving};
+use crate::wait::wait_for;
 
 /// What stands in for the interactive form of a CLI: it says what it hears.
 const PROGRAM: &str = r#"#!/bin/bash

@@ -5,13 +5,11 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(1);
+use crate::wait::wait_for;
 
 /// A home that goes away with the test.
 pub struct Home {
@@ -242,17 +240,5 @@ impl Serving {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer.split(' ').nth(1).unwrap().parse().unwrap()
-    }
-}
-
-/// Asks until there is an answer.
-pub fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let begun = Instant::now();
-    loop {
-        if let Some(found) = ask() {
-            return found;
-        }
-        assert!(begun.elapsed() < PATIENCE, "waited too long for {what}");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }

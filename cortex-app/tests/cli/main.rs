@@ -12,3 +12,5 @@ mod one_shot;
 mod output;
 mod serving;
 mod task;
+#[path = "../shared/wait.rs"]
+mod wait;

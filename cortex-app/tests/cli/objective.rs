@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 
-use crate::home::{Home, wait_for};
+use crate::home::Home;
+use crate::wait::wait_for;
 
 fn status(home: &Home, objective: &str) -> Value {
     home.cortex(&["objective", "show", objective, "--json"]).good().json()["objective"]["status"]

@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 
-use crate::home::{Home, Lines, run, serve, wait_for};
+use crate::home::{Home, Lines, run, serve};
+use crate::wait::wait_for;
 
 #[test]
 fn others_reach_the_core_that_serves() {

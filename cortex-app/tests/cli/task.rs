@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::home::Home;
 #[cfg(unix)]
-use crate::home::wait_for;
+use crate::wait::wait_for;
 
 fn task(home: &Home) -> Value {
     home.cortex(&["task", "show", "tea", "--json"]).good().json()["task"].clone()

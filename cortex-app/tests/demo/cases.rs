@@ -7,6 +7,8 @@ use cortex_scripted::{Api, Script, ScriptedServer, cases, cli, offline, suite};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::wait::wait_for;
+
 pub(crate) fn main() -> ExitCode {
     let found = [cli::claude_code(), cli::codex(), cli::opencode()].map(cli::require);
     if found.iter().any(Option::is_none) {
@@ -326,9 +328,7 @@ async fn an_interrupt_while_it_is_set_up_leaves_nothing() {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
     let output = tokio::task::spawn_blocking(move || {
-        while !began.exists() {
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        wait_for("git to be asked", || began.exists().then_some(()));
         // Git is let go on only after the interrupt was heard.
         interrupted(child, "", |said| {
             if said.contains("INTERRUPTED: before there was an objective") {

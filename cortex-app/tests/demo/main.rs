@@ -3,6 +3,9 @@
 
 #[cfg(target_os = "linux")]
 mod cases;
+#[cfg(target_os = "linux")]
+#[path = "../shared/wait.rs"]
+mod wait;
 
 #[cfg(not(target_os = "linux"))]
 fn main() {}

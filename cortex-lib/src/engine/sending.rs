@@ -32,32 +32,16 @@ pub(super) async fn interrupt(
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use futures_util::future::join;
 
     use super::*;
-    use crate::domain::agent::{Interaction, Role};
     use crate::ids::SessionId;
     use crate::port::{Asked, Runtime as _, Script, ScriptedRuntime, SessionSpec};
 
     /// A session, and a turn for it.
     async fn opened() -> (ScriptedRuntime, Arc<dyn Session>, Turn) {
         let runtime = ScriptedRuntime::new("scripted").turn(|_| Script::new());
-        let spec = SessionSpec {
-            session_id: SessionId::new("s"),
-            agent_id: None,
-            role: Role::Worker,
-            interaction: Interaction::Structured,
-            cwd: PathBuf::from("/p"),
-            scratch: PathBuf::from("/s"),
-            model: None,
-            instructions: None,
-            resume: None,
-            read_only: false,
-            trusted: true,
-            mcp: None,
-        };
+        let spec = SessionSpec::new(SessionId::new("s"), "/p".into(), "/s".into());
         let session = runtime.open(spec).await.unwrap().session;
         let id = TurnId::new("t");
         (runtime, session, Turn { id, attempt_id: None, instruction: "Go.".to_owned() })

@@ -137,6 +137,24 @@ pub struct SessionSpec {
 }
 
 impl SessionSpec {
+    /// A structured session of a worker, with nothing that may be left out: nobody's agent, nothing trusted, no endpoint.
+    pub fn new(session_id: SessionId, cwd: PathBuf, scratch: PathBuf) -> Self {
+        Self {
+            session_id,
+            agent_id: None,
+            role: Role::Worker,
+            interaction: Interaction::Structured,
+            cwd,
+            scratch,
+            model: None,
+            instructions: None,
+            resume: None,
+            read_only: false,
+            trusted: false,
+            mcp: None,
+        }
+    }
+
     /// The first capability that this session takes and that is not among those of the runtime. The core does not ask
     /// for such a session; a driver that gets it all the same refuses it with `runtime.capability_missing`.
     pub fn missing_capability(&self, info: &RuntimeInfo) -> Option<Capability> {

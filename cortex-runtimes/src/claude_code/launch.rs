@@ -331,27 +331,13 @@ pub(super) fn write_private(file: &Path, text: &str) -> std::io::Result<()> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use cortex_lib::domain::agent::Interaction;
-    use cortex_lib::ids::{AgentId, SessionId};
+    use cortex_lib::ids::SessionId;
     use cortex_lib::secret::Secret;
 
     use super::*;
 
     fn spec(scratch: &Path) -> SessionSpec {
-        SessionSpec {
-            session_id: SessionId::new("s1"),
-            agent_id: Some(AgentId::new("a1")),
-            role: Role::Worker,
-            interaction: Interaction::Structured,
-            cwd: "/p".into(),
-            scratch: scratch.to_owned(),
-            model: None,
-            instructions: None,
-            resume: None,
-            read_only: false,
-            trusted: false,
-            mcp: None,
-        }
+        SessionSpec::new(SessionId::new("s1"), "/p".into(), scratch.to_owned())
     }
 
     fn config(env: &[(&str, &str)]) -> ClaudeCodeConfig {

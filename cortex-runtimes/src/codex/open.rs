@@ -187,7 +187,6 @@ async fn has_tools(host: &Host, own: &str, native: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use cortex_lib::domain::agent::{Interaction, Role};
     use cortex_lib::ids::SessionId;
     use cortex_lib::port::McpAccess;
     use cortex_lib::secret::Secret;
@@ -205,18 +204,9 @@ mod tests {
             ("failed to load /home/me/cortex/config.toml", false, false, false),
         ] {
             let spec = SessionSpec {
-                session_id: SessionId::new("s1"),
-                agent_id: None,
-                role: Role::Worker,
-                interaction: Interaction::Structured,
-                cwd: "/p".into(),
-                scratch: "/s".into(),
-                model: None,
-                instructions: None,
                 resume: resumes.then(|| "x".to_owned()),
-                read_only: false,
-                trusted: false,
                 mcp: Some(mcp.clone()),
+                ..SessionSpec::new(SessionId::new("s1"), "/p".into(), "/s".into())
             };
             let error = unopened(refusal, &spec);
             let told = error.message().contains("the tools of Cortex");

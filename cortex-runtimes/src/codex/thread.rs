@@ -291,27 +291,13 @@ pub(super) fn servers(settings: &Value) -> Servers {
 
 #[cfg(test)]
 mod tests {
-    use cortex_lib::domain::agent::Interaction;
-    use cortex_lib::ids::{AgentId, SessionId};
+    use cortex_lib::ids::SessionId;
     use cortex_lib::secret::Secret;
 
     use super::*;
 
     fn spec() -> SessionSpec {
-        SessionSpec {
-            session_id: SessionId::new("s1"),
-            agent_id: Some(AgentId::new("a1")),
-            role: Role::Worker,
-            interaction: Interaction::Structured,
-            cwd: "/p".into(),
-            scratch: "/s".into(),
-            model: None,
-            instructions: None,
-            resume: None,
-            read_only: false,
-            trusted: false,
-            mcp: None,
-        }
+        SessionSpec::new(SessionId::new("s1"), "/p".into(), "/s".into())
     }
 
     fn opened(spec: &SessionSpec, off: &[&str]) -> (&'static str, Value) {

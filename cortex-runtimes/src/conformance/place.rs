@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use cortex_lib::domain::agent::{Interaction, Role};
 use cortex_lib::domain::capability::Capability;
 use cortex_lib::env::{Env, SystemEnv};
 use cortex_lib::error::Result as CortexResult;
@@ -73,18 +72,8 @@ impl Place {
         let scratch = self.scratch.path().join(number.to_string());
         fs_err::create_dir(&scratch)?;
         Ok(SessionSpec {
-            session_id: session_id(),
             agent_id: Some(AgentId::new(format!("agent-{number}"))),
-            role: Role::Worker,
-            interaction: Interaction::Structured,
-            cwd: self.stage.project(),
-            scratch,
-            model: None,
-            instructions: None,
-            resume: None,
-            read_only: false,
-            trusted: false,
-            mcp: None,
+            ..SessionSpec::new(session_id(), self.stage.project(), scratch)
         })
     }
 

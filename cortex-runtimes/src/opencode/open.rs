@@ -273,29 +273,14 @@ async fn connect(lease: &Lease, spec: &SessionSpec, access: &McpAccess, name: &s
 
 #[cfg(test)]
 mod tests {
-    use cortex_lib::domain::agent::{Interaction, Role};
     use cortex_lib::ids::SessionId;
 
     use super::*;
 
     #[test]
     fn each_session_has_a_server_of_its_own_name() {
-        let name = |id: &str| {
-            mcp_name(&SessionSpec {
-                session_id: SessionId::new(id),
-                agent_id: None,
-                role: Role::Worker,
-                interaction: Interaction::Structured,
-                cwd: "/p".into(),
-                scratch: "/s".into(),
-                model: None,
-                instructions: None,
-                resume: None,
-                read_only: false,
-                trusted: false,
-                mcp: None,
-            })
-        };
+        let name =
+            |id: &str| mcp_name(&SessionSpec::new(SessionId::new(id), "/p".into(), "/s".into()));
         assert_eq!(name("019ad3a2-7c11-7d4e-8abc-1234567890AB"), "cortex_567890ab");
         assert_eq!(name("s1"), "cortex_s1");
     }

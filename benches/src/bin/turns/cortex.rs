@@ -1,6 +1,6 @@
 //! The same CLI through Cortex: by the session of its driver alone, and by a whole core.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use cortex_lib::api::operator::AddProject;
 use cortex_lib::api::tool::{CreateAgent, SendMessage, StartAgent};
 use cortex_lib::domain::approval::{Decide, Rule};
 use cortex_lib::domain::event::EventKind;
-use cortex_lib::ids::{AgentId, ProjectId, TurnId};
+use cortex_lib::ids::{AgentId, ProjectId, RuntimeId, TurnId};
 use cortex_lib::port::{
     HealthReport, Opened, Runtime, RuntimeInfo, Session, SessionEvent, SessionSpec, Steered,
     ToolAnswer, Turn, TurnOutcome,
@@ -72,6 +72,7 @@ impl Seat for ByDriver {
 pub(crate) struct Core {
     cortex: Cortex,
     project: ProjectId,
+    runtime_id: RuntimeId,
     stamps: Stamps,
 }
 
@@ -87,8 +88,13 @@ pub(crate) struct ByCore {
 impl Core {
     /// Opens a core that keeps its data here.
     pub(crate) async fn open(place: &Place, data: &Path) -> Result<Self> {
-        let stamps = Stamps::default();
-        let runtime = Stopwatch { inner: place.driver(), stamps: stamps.clone() };
+        Self::of(place.driver(), place.home.project(), data).await
+    }
+
+    /// The same on this runtime, with a project of this folder.
+    pub(crate) async fn of(inner: Arc<dyn Runtime>, root: PathBuf, data: &Path) -> Result<Self> {
+        let (stamps, runtime_id) = (Stamps::default(), inner.info().id.clone());
+        let runtime = Stopwatch { inner, stamps: stamps.clone() };
         let mut settings = Settings::default();
         settings.approvals.rules.push(Rule {
             id: "everything".to_owned(),
@@ -99,16 +105,15 @@ impl Core {
         });
         let builder = Cortex::builder(data).settings(settings).runtime(Arc::new(runtime));
         let cortex = builder.open().await?;
-        let add =
-            AddProject { name: "turns".to_owned(), root: place.home.project(), verification: None };
+        let add = AddProject { name: "turns".to_owned(), root, verification: None };
         let project = cortex.as_user().call(add).await?.project.project_id;
-        Ok(Self { cortex, project, stamps })
+        Ok(Self { cortex, project, runtime_id, stamps })
     }
 
     /// Another agent that is up.
-    pub(crate) async fn agent(&self, place: &Place, name: &str) -> Result<ByCore> {
+    pub(crate) async fn agent(&self, name: &str) -> Result<ByCore> {
         let user = self.cortex.as_user();
-        let create = CreateAgent::new(&self.project, name, place.cli.name());
+        let create = CreateAgent::new(&self.project, name, self.runtime_id.as_str());
         let agent = user.call(create).await?.agent.agent_id;
         user.call(StartAgent { agent_id: agent.clone() }).await?;
         let status = user.call(cortex_lib::api::operator::CoreStatus {}).await?;

@@ -1,7 +1,7 @@
 //! B5: what a turn costs through Cortex beside the bare CLI, in time and in memory, on a scripted model.
 //!
 //! ```text
-//! cargo run --release -p cortex-benches --bin turns -- [--cli claude-code]… [--rounds 60] [--only latency|memory|parse]
+//! cargo run --release -p cortex-benches --bin turns -- [--cli claude-code]… [--rounds 60] [--only latency|core|memory|parse]
 //!     [--disk FOLDER] [--peer PYTHON]
 //! ```
 //!
@@ -16,6 +16,8 @@
     expect(clippy::indexing_slicing, reason = "a field that a JSON value does not have is null")
 )]
 
+#[cfg(target_os = "linux")]
+mod alone;
 #[cfg(target_os = "linux")]
 mod bare;
 #[cfg(target_os = "linux")]

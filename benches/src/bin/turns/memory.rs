@@ -76,7 +76,7 @@ async fn cortex(cli: Cli) -> Result<()> {
     let mut of_core = Vec::new();
     for wanted in SESSIONS {
         while agents.len() < wanted {
-            let mut agent = core.agent(&place, &format!("agent-{}", agents.len())).await?;
+            let mut agent = core.agent(&format!("agent-{}", agents.len())).await?;
             agent.turn("say a word").await?;
             agents.push(agent);
         }

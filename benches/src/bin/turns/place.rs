@@ -7,7 +7,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use cortex_lib::domain::agent::{Interaction, Role};
 use cortex_lib::env::{Env, SystemEnv};
 use cortex_lib::ids::{AgentId, SessionId};
 use cortex_lib::port::{Opened, Runtime, SessionSpec};
@@ -76,18 +75,8 @@ impl Place {
         let scratch = self.folder.path().join(format!("scratch-{id}"));
         fs_err::create_dir(&scratch)?;
         let spec = SessionSpec {
-            session_id: SessionId::new(id),
             agent_id: Some(AgentId::new("agent")),
-            role: Role::Worker,
-            interaction: Interaction::Structured,
-            cwd: self.home.project(),
-            scratch,
-            model: None,
-            instructions: None,
-            resume: None,
-            read_only: false,
-            trusted: false,
-            mcp: None,
+            ..SessionSpec::new(SessionId::new(id), self.home.project(), scratch)
         };
         Ok(driver.open(spec).await?)
     }

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 
 use crate::cli::Cli;
-use crate::{flood, memory, place, table};
+use crate::{alone, flood, memory, place, table};
 
-const USE: &str = "Use [--cli claude-code|codex|opencode]… [--rounds N] [--only latency|memory|parse] [--disk FOLDER] [--peer PYTHON].";
+const USE: &str = "Use [--cli claude-code|codex|opencode]… [--rounds N] [--only latency|core|memory|parse] [--disk FOLDER] [--peer PYTHON].";
 
 /// What to measure, and how.
 #[derive(Debug)]
@@ -79,6 +79,9 @@ async fn measure(asked: &Asked) -> Result<()> {
         if asked.wants("memory") {
             memory::measure(*cli).await?;
         }
+    }
+    if asked.wants("core") {
+        alone::measure(asked).await?;
     }
     if asked.wants("parse") {
         flood::measure().await?;

@@ -18,9 +18,9 @@ use crate::seen::Seen;
 /// What a turn may cost more through Cortex.
 const GOAL_MS: f64 = 2.0;
 /// Turns before those that count: programs load what they need, and caches fill.
-const WARM_UP: usize = 3;
+pub(crate) const WARM_UP: usize = 3;
 /// A folder whose files are in memory.
-const MEMORY: &str = "/dev/shm";
+pub(crate) const MEMORY: &str = "/dev/shm";
 
 /// Everybody who takes turns, by name.
 struct Seats(Vec<(&'static str, Box<dyn Seat>)>);
@@ -48,8 +48,8 @@ pub(crate) async fn latency(cli: Cli, asked: &Asked) -> Result<()> {
     let mut seats = Seats(vec![
         ("bare", bare),
         ("driver", Box::new(by_driver)),
-        ("core, data in memory", Box::new(in_memory.agent(&place, "ada").await?)),
-        ("core, data on disk", Box::new(on_disk.agent(&place, "ada").await?)),
+        ("core, data in memory", Box::new(in_memory.agent("ada").await?)),
+        ("core, data on disk", Box::new(on_disk.agent("ada").await?)),
     ]);
     if let (Some(python), Cli::ClaudeCode) = (&asked.peer, cli) {
         seats.0.push(("claude-agent-sdk", Box::new(Peer::start(python, &place).await?)));
@@ -156,7 +156,7 @@ impl Seats {
 }
 
 /// Where the values lie.
-struct Spread {
+pub(crate) struct Spread {
     median: f64,
     quarter: f64,
     three_quarters: f64,
@@ -164,7 +164,7 @@ struct Spread {
 }
 
 impl Spread {
-    fn of(times: impl Iterator<Item = Duration>) -> Self {
+    pub(crate) fn of(times: impl Iterator<Item = Duration>) -> Self {
         Self::of_ms(times.map(ms).collect())
     }
 
