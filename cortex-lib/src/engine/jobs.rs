@@ -26,7 +26,7 @@ use crate::error::{Code, Error, Result};
 use crate::ids::{AttemptId, SessionId, TurnId};
 use crate::limits::CLOSE_GRACE;
 use crate::port::{Host, Opened, Session, Turn, VerificationOutcome, VerificationRequest};
-use crate::progress::{AttemptReport, SessionEnd, TurnFailed, last_failure_text};
+use crate::progress::{AttemptReport, SessionEnd, last_failure_text};
 use crate::store::{Attempt, ReadTx};
 
 /// What a job brings, when it is done.
@@ -346,11 +346,9 @@ impl Engine {
 
     async fn direct_never_sent(&mut self, id: &TurnId) -> Result<()> {
         let turn = id.clone();
-        self.record(move |tx| {
-            let message = "it was interrupted before it was sent".to_owned();
-            tx.end_direct_turn(&turn, Err(&TurnFailed { cause: "interrupted", message }))
-        })
-        .await
+        let error = Error::new(Code::AgentStateConflict, "it was interrupted before it was sent")
+            .remedy("Send it again if it is still wanted.");
+        self.record(move |tx| tx.direct_turn_refused(&turn, &error, "interrupted")).await
     }
 
     async fn verified(&mut self, id: &AttemptId, outcome: VerificationOutcome) -> Result<()> {

@@ -31,7 +31,15 @@ impl ReadTx<'_> {
             }
         }
         Ok(match self.direct_turn(id)? {
-            Some(turn) if turn.state == TurnState::Sending => None,
+            // Told to end before that is known, it may never have been sent. Its end tells.
+            Some(DirectTurn {
+                state:
+                    TurnState::Sending
+                    | TurnState::Interrupting
+                    | TurnState::Stalled
+                    | TurnState::Unanswered,
+                ..
+            }) => None,
             Some(DirectTurn { failure: Some(wire), .. }) => Some(Err(Error::from_wire(&wire))),
             Some(_) | None => Some(Ok(())),
         })

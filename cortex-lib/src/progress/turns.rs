@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::agents::TurnFailed;
+use super::steers::not_known;
 use crate::domain::Machine as _;
 use crate::domain::agent::{AgentInput, AgentStatus};
 use crate::domain::approval::ApprovalInput;
@@ -168,12 +169,19 @@ impl WriteTx<'_> {
 
     /// Ends a direct turn whose session ends. One that was not accepted yet counts as not delivered.
     pub(super) fn cut_direct_turn(&mut self, turn: &DirectTurn, why: &TurnFailed) -> Result<()> {
-        if turn.state == TurnState::Sending {
-            let error = Error::new(Code::RuntimeSessionEnded, why.message.clone())
-                .with("agent_id", turn.agent_id.as_str());
-            return self.direct_turn_refused(&turn.id, &error, why.cause);
+        match turn.state {
+            TurnState::Sending => {
+                let error = Error::new(Code::RuntimeSessionEnded, why.message.clone())
+                    .with("agent_id", turn.agent_id.as_str());
+                self.direct_turn_refused(&turn.id, &error, why.cause)
+            }
+            TurnState::Interrupting | TurnState::Stalled | TurnState::Unanswered => {
+                let error = not_known(Code::RuntimeSessionEnded, &why.message)
+                    .with("agent_id", turn.agent_id.as_str());
+                self.end_turn(&turn.id, Err(why), Some(&error.to_wire()))
+            }
+            TurnState::Running | TurnState::Over => self.end_direct_turn(&turn.id, Err(why)),
         }
-        self.end_direct_turn(&turn.id, Err(why))
     }
 
     /// Notes the end of a direct turn: its result and what it used, or why it has none.
@@ -182,8 +190,19 @@ impl WriteTx<'_> {
         id: &TurnId,
         end: std::result::Result<(&str, Usage), &TurnFailed>,
     ) -> Result<()> {
+        self.end_turn(id, end, None)
+    }
+
+    /// `undelivered`: what its sender hears, who still waits.
+    fn end_turn(
+        &mut self,
+        id: &TurnId,
+        end: std::result::Result<(&str, Usage), &TurnFailed>,
+        undelivered: Option<&serde_json::Value>,
+    ) -> Result<()> {
         let told = self.direct_turn(id)?.map(|turn| turn.state);
-        let Some(turn) = self.step_direct_turn(id, TurnInput::Ended, None)? else { return Ok(()) };
+        let ended = self.step_direct_turn(id, TurnInput::Ended, undelivered)?;
+        let Some(turn) = ended else { return Ok(()) };
         self.end_approvals_of_turn(id, ApprovalInput::Withdraw)?;
         if let Ok((_, usage)) = end {
             self.add_agent_usage(&turn.agent_id, usage)?;

@@ -51,13 +51,15 @@ async fn a_task_cancelled_between_its_assignment_and_its_turn_leaves_its_agent_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_interrupted_before_it_was_sent_leaves_its_agent_at_once() {
+async fn a_message_interrupted_before_it_was_sent_is_not_delivered_and_leaves_its_agent_at_once() {
     let bench = Setup::new().runtime(|runtime| runtime.turn(|_| Script::new())).open().await;
     let agent = bench.ready("a").await;
     let send = bench.cx.call(SendMessage { agent_id: agent.clone(), message: "do".into() });
     let interrupt = bench.cx.call(InterruptAgent { agent_id: agent.clone() });
     let (delivered, interrupted) = tokio::join!(send, interrupt);
-    delivered.unwrap();
+    let error = delivered.unwrap_err();
+    assert_eq!(error.code(), Code::AgentStateConflict);
+    assert_eq!(error.message(), "it was interrupted before it was sent");
     interrupted.unwrap();
     let idle = bench.until("the end of the turn", async || {
         Some(bench.see(&agent).await).filter(|agent| agent.current.is_none())
