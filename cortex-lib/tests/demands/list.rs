@@ -12,7 +12,6 @@ const fn later(id: u16, text: &'static str, with: &'static str) -> Demand {
 }
 
 /// What a demand of a later part waits for.
-const RUNTIMES: &str = "the runtimes";
 const SERVER: &str = "the MCP server";
 const SKILLS: &str = "skills";
 const WINDOW: &str = "the window";
@@ -271,7 +270,7 @@ pub(super) const SECTIONS: &[Section] = &[
             now(230, "An orchestrator has no tool on the project"),
             now(231, "Its credential is in `CORTEX_MCP_TOKEN`"),
             now(232, "Everything outside its table is `permission.denied`"),
-            later(233, "Other tool requests are denied at once, by role", RUNTIMES),
+            now(233, "Other tool requests are denied at once, by role"),
             now(234, "Its runtime needs `orchestrator_role`; it is structured"),
             now(235, "Its start is refused rather than run as a worker"),
             now(236, "It is never given a task"),
