@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use super::command::{CommandDef, Effect, ToolDef};
 use super::{Access, Catalogue};
@@ -101,7 +101,7 @@ impl Page {
             Effect::WritesOnce => "Changes, idempotent",
         };
         self.line(&format!("{effect}. Access: {}.", access(command.access)));
-        let input = command.input_schema();
+        let input = &joined(command.input_schema());
         if fields(input).next().is_some() {
             self.line("\n### Parameters");
             self.object(command.name, "", input);
@@ -109,8 +109,9 @@ impl Page {
             self.line("\nNo parameters.");
         }
         self.line("\n### Result");
-        match command.output_schema().get("anyOf").and_then(|forms| forms.get(0)) {
-            Some(output)
+        let output = command.output_schema().get("anyOf").and_then(|forms| forms.get(0));
+        match output.map(joined) {
+            Some(ref output)
                 if fields(output).chain(forms(output).flat_map(fields)).next().is_some() =>
             {
                 self.object(command.name, "", output);
@@ -184,6 +185,28 @@ impl Page {
             }
         }
     }
+}
+
+/// A form or `null`, told as one thing that may be `null`.
+fn joined(schema: &Value) -> Value {
+    let Value::Object(object) = schema else {
+        let below = schema.as_array().into_iter().flatten();
+        return if schema.is_array() { below.map(joined).collect() } else { schema.clone() };
+    };
+    let mut object: Map<String, Value> =
+        object.iter().map(|(key, value)| (key.clone(), joined(value))).collect();
+    let null = json!({ "type": "null" });
+    let one = match object.get("anyOf").and_then(Value::as_array).map(Vec::as_slice) {
+        Some([Value::Object(one), other]) if *other == null => one.clone(),
+        _ => return object.into(),
+    };
+    let Some(Value::String(name)) = one.get("type").cloned() else { return object.into() };
+    object.remove("anyOf");
+    for (key, value) in one {
+        object.entry(key).or_insert(value);
+    }
+    object.insert("type".to_owned(), json!([name, "null"]));
+    object.into()
 }
 
 fn fields(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {

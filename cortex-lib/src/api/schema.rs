@@ -97,6 +97,7 @@ impl Transform for Tidy {
         object.remove("format");
         object.remove("title");
         close(object);
+        split_types(object);
     }
 }
 
@@ -191,6 +192,25 @@ fn drop_null(object: &mut Map<String, Value>) {
             object.entry(key).or_insert(value);
         }
     }
+}
+
+/// A list of types becomes a form for each: what speaks to models often knows schemas of one type only.
+fn split_types(object: &mut Map<String, Value>) {
+    let Some(Value::Array(types)) = object.get("type") else { return };
+    let types = types.clone();
+    let about_all = |key: &str| ["description", "default"].contains(&key) || key.starts_with("x-");
+    let (all, mut whole): (Map<_, _>, Map<_, _>) =
+        std::mem::take(object).into_iter().partition(|(key, _)| about_all(key));
+    *object = all;
+    if let Some(Value::Array(choices)) = whole.get_mut("enum") {
+        choices.retain(|choice| !choice.is_null());
+    }
+    let form = |name: Value| {
+        let mut form = if name == "null" { Map::new() } else { whole.clone() };
+        form.insert("type".into(), name);
+        Value::Object(form)
+    };
+    object.insert("anyOf".into(), types.into_iter().map(form).collect());
 }
 
 /// Turns the `format` of an integer into bounds: clients do not know Rust's formats, serde holds to them.

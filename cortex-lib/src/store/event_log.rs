@@ -6,7 +6,7 @@
 use rusqlite::{Connection, Row, named_params, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::sql;
 use super::tx::ReadTx;
@@ -34,6 +34,7 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project_id: Option<ProjectId>,
     /// The rest, by `type`.
+    #[schemars(with = "Map<String, Value>")]
     pub data: Value,
 }
 

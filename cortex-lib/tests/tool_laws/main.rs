@@ -89,13 +89,16 @@ fn input(command: &CommandDef, say: &mut dyn FnMut(String)) {
     }
     walk(schema, "arguments", false, say);
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-        let admits_null =
-            field["type"].as_array().is_some_and(|names| names.contains(&json!("null")));
+        let admits_null = admits_null(field);
         let said = field["description"].as_str().is_some_and(|text| text.contains("`null`"));
         if admits_null && !said {
             say(format!("{name}: nothing says what `null` means"));
         }
     }
+}
+
+fn admits_null(field: &Value) -> bool {
+    field["anyOf"].as_array().is_some_and(|forms| forms.contains(&json!({ "type": "null" })))
 }
 
 fn output(command: &CommandDef, say: &mut dyn FnMut(String)) {
@@ -120,8 +123,14 @@ fn walk(schema: &Value, at: &str, inside: bool, say: &mut dyn FnMut(String)) {
             say(format!("{at}: {key} is not understood by all clients"));
         }
     }
+    if object.get("type").is_some_and(|name| !name.is_string()) {
+        say(format!("{at}: has a list of types, which not all clients understand"));
+    }
     let whole = object.get("unevaluatedProperties") == Some(&json!(false));
-    let closed = whole || object.get("additionalProperties").is_some_and(|more| *more != true);
+    // What an answer tells by kind is open, and says so.
+    let may_be_open = at.starts_with("result.");
+    let more = object.get("additionalProperties");
+    let closed = whole || more.is_some_and(|more| *more != true || may_be_open);
     if object.get("type") == Some(&json!("object")) && !closed && !inside {
         say(format!("{at}: is open to unknown properties"));
     }
@@ -177,8 +186,7 @@ fn admitted_is_accepted(command: &'static CommandDef) {
 /// A field that was left out must not come back as a `null` that means something.
 fn invents_no_null(command: &CommandDef, args: &Value, written: &Value) {
     for (name, field) in command.input_schema()["properties"].as_object().unwrap() {
-        let nullable = field["type"].as_array().is_some_and(|names| names.contains(&json!("null")));
-        if nullable && args.get(name).is_none() {
+        if admits_null(field) && args.get(name).is_none() {
             assert_eq!(
                 written.get(name),
                 None,
