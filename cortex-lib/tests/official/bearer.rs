@@ -5,12 +5,12 @@ use std::net::Ipv4Addr;
 use cortex_lib::secret::Secret;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 
 /// It ends when it is dropped.
 pub struct Bearer {
     port: u16,
-    work: AbortHandle,
+    _work: JoinSet<()>,
 }
 
 impl Bearer {
@@ -18,13 +18,14 @@ impl Bearer {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let own = listener.local_addr().unwrap().port();
         let credential = format!("Authorization: Bearer {}\r\n", token.expose());
-        let work = tokio::spawn(async move {
+        let mut work = JoinSet::new();
+        work.spawn(async move {
+            let mut connections = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
-                // A client that breaks off has seen enough.
-                tokio::spawn(pass(client, [own, port], credential.clone()));
+                connections.spawn(pass(client, [own, port], credential.clone()));
             }
         });
-        Self { port: own, work: work.abort_handle() }
+        Self { port: own, _work: work }
     }
 
     pub fn url(&self) -> String {
@@ -32,13 +33,8 @@ impl Bearer {
     }
 }
 
-impl Drop for Bearer {
-    fn drop(&mut self) {
-        self.work.abort();
-    }
-}
-
-/// Passes one request on, and its answer back. Who names us as the host means the endpoint.
+/// Passes one request on, and its answer back. Who names us as the host means the endpoint; who breaks off has
+/// seen enough.
 async fn pass(mut client: TcpStream, [own, port]: [u16; 2], credential: String) -> Option<()> {
     let mut seen = Vec::new();
     let head_ends = loop {
