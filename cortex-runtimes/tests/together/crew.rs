@@ -1,81 +1,31 @@
-//! One objective on Claude Code, Codex and OpenCode at once, with an orchestrator that hires the workers and hears from
-//! them, all over MCP and by messages. Scripts play the models; the CLIs and their tools are the real ones.
-#![expect(clippy::unwrap_used, reason = "a test may stop")]
+//! One objective on all three at once, with an orchestrator that hires the workers and hears from them.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
+use cortex_lib::Cortex;
 use cortex_lib::api::operator::AddProject;
 use cortex_lib::api::tool::{
-    CreateAgent, CreateObjective, ListAgents, ListTasks, ReadMessages, SendMessage, StartAgent,
+    CreateAgent, CreateObjective, ListAgents, ListTasks, ReadMessages, StartAgent,
 };
 use cortex_lib::api::view::{AgentView, ObjectiveView};
 use cortex_lib::domain::agent::{AgentStatus, Role};
-use cortex_lib::domain::approval::{Decide, Rule};
 use cortex_lib::domain::event::EventKind;
 use cortex_lib::domain::objective::ObjectiveStatus;
 use cortex_lib::domain::plan::TaskSpec;
 use cortex_lib::domain::task::Evidence;
 use cortex_lib::domain::verification::{Verification, VerificationCommand};
 use cortex_lib::ids::{AgentId, ProjectId};
-use cortex_lib::mcp::{self, McpServer};
-use cortex_lib::port::Runtime;
-use cortex_lib::secret::Secret;
-use cortex_lib::{Cortex, Settings};
-use cortex_runtimes::{ClaudeCode, ClaudeCodeConfig, Codex, CodexConfig, OpenCode, OpenCodeConfig};
-use cortex_scripted::{
-    Answer, CliHome, Script, ScriptedAnthropic, ScriptedChat, ScriptedResponses, ScriptedServer,
-    When, cases, cli, offline, suite,
-};
-use serde_json::{Value, json};
+use cortex_scripted::{Answer, Script, When};
+use serde_json::json;
+
+use crate::place::{CLAUDE, CODEX, OPENCODE, Place, Words, say};
 
 /// The workers: name, runtime and what each calls its part.
 const CREW: [(&str, &str, &str); 3] =
     [("ada", "claude-code", "heron"), ("bob", "codex", "kite"), ("cyd", "opencode", "plover")];
 /// Held until all three are at work.
 const ALL: &str = "all are at work";
-
-fn main() -> ExitCode {
-    cortex_lib::process::init();
-    let found = [cli::claude_code(), cli::codex(), cli::opencode()].map(cli::require);
-    if found.iter().any(Option::is_none) {
-        return ExitCode::SUCCESS;
-    }
-    if let Some(ended) = offline::enter() {
-        return ended;
-    }
-    suite::run(&cases![an_orchestrator_hires_workers_on_all_three_and_hears_from_them])
-}
-
-/// How one CLI names tools.
-struct Words {
-    /// A tool of Cortex.
-    cortex: fn(&str) -> String,
-    /// A shell command.
-    shell: fn(&str) -> (String, Value),
-}
-
-const CLAUDE: Words = Words {
-    cortex: |tool| format!("mcp__cortex__{tool}"),
-    shell: |command| ("Bash".to_owned(), json!({"command": command, "description": "writes"})),
-};
-const CODEX: Words = Words {
-    cortex: |tool| format!("mcp__cortex__{tool}"),
-    shell: |command| ("exec_command".to_owned(), json!({"cmd": command, "yield_time_ms": 20_000})),
-};
-const OPENCODE: Words = Words {
-    cortex: |tool| format!("*_{tool}"),
-    shell: |command| ("bash".to_owned(), json!({"command": command, "description": "writes"})),
-};
-
-impl Words {
-    fn call(&self, tool: &str, input: Value) -> Answer {
-        Answer::tool((self.cortex)(tool), input)
-    }
-}
 
 /// A step after a result that holds `field`. A CLI hands its model the JSON as it is, or as a text within JSON.
 fn with(script: Script, when: &When, field: &str, answer: &Answer) -> Script {
@@ -130,84 +80,6 @@ fn lead(mut script: Script) -> Script {
         .on(When::during("What do they say?", 1), Answer::text("All three are at it."))
 }
 
-/// The models, the homes of the CLIs and the core.
-struct Place {
-    claude: ScriptedAnthropic,
-    codex: ScriptedResponses,
-    opencode: ScriptedChat,
-    homes: Vec<CliHome>,
-    folders: [tempfile::TempDir; 2],
-}
-
-fn env(home: &CliHome) -> BTreeMap<String, String> {
-    let vars = home.vars().into_iter();
-    vars.map(|(name, value)| (name.to_owned(), value.into_string().unwrap())).collect()
-}
-
-impl Place {
-    async fn new() -> Self {
-        let [ada, bob, cyd] = CREW.map(|(_, _, word)| word);
-        let otherwise = |script: Script| script.otherwise(Answer::text("fine"));
-        let script = lead(work(Script::new(), &CLAUDE, ada));
-        let claude = ScriptedAnthropic::start(otherwise(script)).await.unwrap();
-        let script = otherwise(work(Script::new(), &CODEX, bob));
-        let codex = ScriptedResponses::start(script).await.unwrap();
-        let script = otherwise(work(Script::new(), &OPENCODE, cyd));
-        let opencode = ScriptedChat::start(script).await.unwrap();
-        let servers: [&ScriptedServer; 3] = [&claude, &codex, &opencode];
-        let homes: Vec<_> =
-            servers.into_iter().map(|server| CliHome::new(server).unwrap()).collect();
-        homes.last().unwrap().configure_opencode().unwrap();
-        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
-        Self { claude, codex, opencode, homes, folders }
-    }
-
-    fn servers(&self) -> [&ScriptedServer; 3] {
-        [&self.claude, &self.codex, &self.opencode]
-    }
-
-    fn root(&self) -> PathBuf {
-        fs_err::canonicalize(self.folders[1].path()).unwrap()
-    }
-
-    fn runtimes(&self) -> Vec<Arc<dyn Runtime>> {
-        let [claude, codex, opencode] = self.homes.as_slice() else { return Vec::new() };
-        let config = ClaudeCodeConfig { executable: cli::claude_code().ok(), env: env(claude) };
-        let claude = ClaudeCode::new(config);
-        let codex = Codex::new(CodexConfig {
-            executable: cli::codex().ok(),
-            env: env(codex),
-            ..CodexConfig::default()
-        });
-        let opencode = OpenCode::new(OpenCodeConfig {
-            executable: cli::opencode().ok(),
-            env: env(opencode),
-            ..OpenCodeConfig::default()
-        });
-        vec![Arc::new(claude), Arc::new(codex), Arc::new(opencode)]
-    }
-
-    async fn open(&self) -> (Cortex, McpServer) {
-        let mut settings = Settings::default();
-        settings.approvals.rules = vec![Rule {
-            id: "everything".into(),
-            tool: "*".into(),
-            input: None,
-            agent: None,
-            decide: Decide::Allow,
-        }];
-        let socket = mcp::bind(0).await.unwrap();
-        let mut builder =
-            Cortex::builder(self.folders[0].path()).settings(settings).endpoint(socket.url());
-        for runtime in self.runtimes() {
-            builder = builder.runtime(runtime);
-        }
-        let cortex = builder.open().await.unwrap();
-        let server = socket.serve(&cortex, &Secret::new("cortex_user_0"));
-        (cortex, server)
-    }
-}
-
 async fn project(cortex: &Cortex, root: PathBuf) -> ProjectId {
     let argv = ["sh", "-c", "grep -q . ./*.txt"].map(Into::into).to_vec();
     let commands = vec![VerificationCommand { argv, name: Some("something is written".into()) }];
@@ -218,19 +90,9 @@ async fn project(cortex: &Cortex, root: PathBuf) -> ProjectId {
 
 /// What the orchestrator returns from a turn that the user sends it.
 async fn tell(cortex: &Cortex, agent: &AgentId, message: String) -> String {
-    let mut events = cortex.events(Some(cortex.newest_event().unwrap()));
-    let send = SendMessage { agent_id: agent.clone(), message };
-    cortex.as_user().call(send).await.unwrap();
-    loop {
-        let event = events.next().await.unwrap().unwrap();
-        if event.agent_id.as_ref() != Some(agent) {
-            continue;
-        }
-        assert_ne!(event.kind, EventKind::SessionTurnFailed, "{event:?}");
-        if event.kind == EventKind::SessionTurnCompleted {
-            return event.data.to_string();
-        }
-    }
+    let ended = say(cortex, agent, message).await;
+    assert_eq!(ended.kind, EventKind::SessionTurnCompleted, "{ended:?}");
+    ended.data.to_string()
 }
 
 async fn crew(cortex: &Cortex, project_id: &ProjectId) -> Vec<AgentView> {
@@ -278,9 +140,15 @@ async fn run(
 
 /// One objective on all three at once, with an orchestrator that creates and starts the workers and hears from them
 /// by messages (S-230, S-231, S-232).
-async fn an_orchestrator_hires_workers_on_all_three_and_hears_from_them() {
-    let place = Place::new().await;
-    let (cortex, endpoint) = place.open().await;
+pub async fn an_orchestrator_hires_workers_on_all_three_and_hears_from_them() {
+    let [ada, bob, cyd] = CREW.map(|(_, _, word)| word);
+    let place = Place::new([
+        lead(work(Script::new(), &CLAUDE, ada)),
+        work(Script::new(), &CODEX, bob),
+        work(Script::new(), &OPENCODE, cyd),
+    ])
+    .await;
+    let (cortex, endpoint) = place.open(Vec::new()).await;
     let project_id = project(&cortex, place.root()).await;
     let create = CreateAgent {
         role: Role::Orchestrator,
@@ -323,12 +191,5 @@ async fn an_orchestrator_hires_workers_on_all_three_and_hears_from_them() {
     assert!(waiting.iter().all(|message| message.to_agent_id.as_ref() == Some(&chief)));
     assert_eq!(waiting.len(), 3);
 
-    cortex.shutdown().await.unwrap();
-    endpoint.stop().await;
-    for server in place.servers() {
-        let mut strangers = server.strangers();
-        // OpenCode looks for the package of its own plugins, whatever it is told.
-        strangers.retain(|one| one.target != "registry.npmjs.org:443");
-        assert_eq!(strangers, [], "nothing but the scripted servers was asked");
-    }
+    place.close(cortex, endpoint).await;
 }
