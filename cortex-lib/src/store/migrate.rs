@@ -160,8 +160,16 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 fn connect(path: &Path, more: OpenFlags) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
     let conn = Connection::open_with_flags(path, flags).map_err(sql)?;
-    conn.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    keep_statements(&conn)?;
     Ok(conn)
+}
+
+/// Keeps statements that were compiled, for as long as the schema stays the same.
+pub(super) fn keep_statements(conn: &Connection) -> Result<()> {
+    conn.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    // Without this guarantee SQLite compiles a statement anew whenever another value is bound that might fit the
+    // condition of an index: most of the time of a read (https://sqlite.org/queryplanner-ng.html#qpsg).
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop).map_err(sql)
 }
 
 fn leave_log_on_close(conn: &Connection, leave: bool) -> Result<()> {

@@ -5,10 +5,11 @@ use std::sync::{Mutex, PoisonError};
 
 use rusqlite::{Connection, OpenFlags};
 
+use super::migrate::keep_statements;
 use super::tx::ReadTx;
 use super::{exec, sql};
 use crate::error::{Code, Error, Result};
-use crate::limits::{READERS_KEPT, STATEMENTS_KEPT};
+use crate::limits::READERS_KEPT;
 
 /// The connections that nobody reads with at the moment.
 #[derive(Debug)]
@@ -59,7 +60,7 @@ impl Readers {
     fn open(&self) -> Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let conn = Connection::open_with_flags(&self.path, flags).map_err(sql)?;
-        conn.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+        keep_statements(&conn)?;
         Ok(conn)
     }
 }
