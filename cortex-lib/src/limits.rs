@@ -170,11 +170,16 @@ pub const POLL_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// The port of the MCP endpoint, unless another one is set (seed).
 pub const MCP_PORT: u16 = 47_821;
-/// Connections to the MCP endpoint at once. Each live session holds one or two; the rest is for people's
-/// clients.
+/// Connections to the MCP endpoint at once of callers who are known. Each live session holds one or two; the rest is
+/// for people's clients.
 pub const MCP_CONNECTIONS_MAX: usize = 64;
-/// Connections beyond those that are still told why they are refused. The rest are just closed.
-pub const MCP_REFUSALS_MAX: usize = 16;
+/// Those of all sessions together. What is left is the user's, whatever the agents do.
+pub const MCP_CONNECTIONS_OF_SESSIONS_MAX: usize = 48;
+/// Those of one session. A CLI opens one for each call that it makes at the same time.
+pub const MCP_CONNECTIONS_OF_SESSION_MAX: usize = 16;
+/// Connections to the MCP endpoint at once that have not shown a credential yet. Many, so that a client has time to show
+/// its own while others flood; each holds 8 KiB, or `MCP_HEAD_BUFFER_BYTES` when it sends that much.
+pub const MCP_STRANGERS_MAX: usize = 128;
 /// All header lines of a request to the endpoint. The clients that were seen send less than 1 KiB.
 pub const MCP_HEADER_BYTES_MAX: usize = 16 * 1024;
 /// What hyper reads for the head of a request before it answers 431 by itself. Above the bound that we answer
@@ -186,10 +191,10 @@ pub const MCP_BODY_BYTES_MAX: usize = 1024 * 1024;
 pub const MCP_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The body of a request must be there by then.
 pub const MCP_BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// What is read of the body of a refused request, so that its sender gets to read why.
-pub const MCP_DRAIN_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// What is still read of a connection behind its last answer, so that its sender gets to read that.
+pub const MCP_LINGER_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// How long that is read.
-pub const MCP_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+pub const MCP_LINGER: Duration = Duration::from_secs(1);
 /// The pause of the accept loop when the machine has no sockets left.
 pub const MCP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Requests have this long to end when the endpoint stops.

@@ -16,15 +16,13 @@ use tokio::sync::watch;
 
 use super::message;
 use super::refusal::Refusal;
+use super::slots::Slot;
 use crate::api::{Caller, SessionCaller, SessionKind};
 use crate::domain::agent::Role;
 use crate::engine::{Core, CoreState};
 use crate::error::{Code, Error, Result};
 use crate::ids::CorrelationId;
-use crate::limits::{
-    MCP_BODY_BYTES_MAX, MCP_BODY_TIMEOUT, MCP_DRAIN_BYTES_MAX, MCP_DRAIN_TIMEOUT,
-    MCP_HEADER_BYTES_MAX,
-};
+use crate::limits::{MCP_BODY_BYTES_MAX, MCP_BODY_TIMEOUT, MCP_HEADER_BYTES_MAX};
 use crate::secret::{Secret, SecretHash};
 
 /// Where MCP is.
@@ -60,17 +58,17 @@ impl Guard {
     }
 
     /// Lets a request in, or says why not.
-    pub(super) async fn admit(&self, request: Request<Incoming>) -> Result<Admitted, Refusal> {
+    pub(super) async fn admit(
+        &self,
+        request: Request<Incoming>,
+        slot: &Slot,
+    ) -> Result<Admitted, Refusal> {
         let (mut head, body) = request.into_parts();
-        let caller = match self.check_head(&head) {
-            Ok(Visitor::Known(caller)) => caller,
-            Ok(Visitor::Curious { host }) => return Ok(Admitted::Metadata { host }),
-            Err(refusal) => {
-                drain(body).await;
-                return Err(refusal);
-            }
+        let caller = match self.check_head(&head, slot).map_err(Refusal::closing)? {
+            Visitor::Known(caller) => caller,
+            Visitor::Curious { host } => return Ok(Admitted::Metadata { host }),
         };
-        let body = read(body).await?;
+        let body = read(body).await.map_err(Refusal::closing)?;
         message::check(&body).map_err(|problem| Refusal::new(Code::HttpBadRequest, problem))?;
         check_version(&head.headers)?;
         // What a client accepts is not held against it: the answer is JSON, and every client reads that.
@@ -80,7 +78,7 @@ impl Guard {
         Ok(Admitted::Message(Box::new(Request::from_parts(head, Full::new(body)))))
     }
 
-    fn check_head(&self, head: &Parts) -> Result<Visitor, Refusal> {
+    fn check_head(&self, head: &Parts, slot: &Slot) -> Result<Visitor, Refusal> {
         check_size(&head.headers)?;
         let host = self.check_host(head)?;
         check_origin(&head.headers)?;
@@ -99,6 +97,7 @@ impl Guard {
             return Err(self.full(Error::new(Code::CoreStopped, "the core has stopped")));
         }
         let caller = self.identify(&head.headers, host)?;
+        slot.recognise(&caller)?;
         allow(head, &Method::POST)?;
         check_content_type(&head.headers)?;
         check_length(&head.headers)?;
@@ -286,15 +285,6 @@ async fn read(body: Incoming) -> Result<Bytes, Refusal> {
             Err(Refusal::new(Code::HttpTimeout, message))
         }
     }
-}
-
-/// Reads what a refused sender still sends: who is cut off while it writes does not read the answer.
-async fn drain(body: Incoming) {
-    let rest = Limited::new(body, MCP_DRAIN_BYTES_MAX);
-    let mut rest = std::pin::pin!(rest);
-    let all = async { while let Some(Ok(_)) = rest.frame().await {} };
-    // Who sends more, or slower, is cut off.
-    drop(tokio::time::timeout(MCP_DRAIN_TIMEOUT, all).await);
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Takes connections, each with a slot and a deadline, and answers what comes over them.
+//! Takes connections, each with a slot and deadlines, and answers what comes over them.
 
 use std::convert::Infallible;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use http_body_util::BodyExt as _;
@@ -14,27 +14,29 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::endpoint::Endpoint;
 use super::guard::{Admitted, Guard, PATH};
-use super::refusal::{Answer, Refusal, json_answer};
+use super::refusal::{self, Answer, Refusal, json_answer};
+use super::slots::{Slot, Slots};
 use crate::api::Catalogue;
 use crate::engine::{Core, Supervisor};
 use crate::error::Code;
 use crate::ids::CorrelationId;
 use crate::limits::{
-    MCP_ACCEPT_PAUSE, MCP_BODY_BYTES_MAX, MCP_CONNECTIONS_MAX, MCP_HEAD_BUFFER_BYTES,
-    MCP_HEAD_TIMEOUT, MCP_REFUSALS_MAX, MCP_STOP_GRACE,
+    MCP_ACCEPT_PAUSE, MCP_BODY_BYTES_MAX, MCP_HEAD_BUFFER_BYTES, MCP_HEAD_TIMEOUT, MCP_LINGER,
+    MCP_LINGER_BYTES_MAX, MCP_STOP_GRACE,
 };
 use crate::secret::SecretHash;
 
 /// The accept loop and what its connections share.
 pub(super) struct Listener {
     desk: Arc<Desk>,
-    slots: Arc<Semaphore>,
-    refusals: Arc<Semaphore>,
+    slots: Slots,
     work: Supervisor,
 }
 
@@ -64,8 +66,7 @@ impl Listener {
         );
         Self {
             desk: Arc::new(Desk { guard: Guard::new(port, core.clone(), user), protocol }),
-            slots: Arc::new(Semaphore::new(MCP_CONNECTIONS_MAX)),
-            refusals: Arc::new(Semaphore::new(MCP_REFUSALS_MAX)),
+            slots: Slots::default(),
             work: work.clone(),
         }
     }
@@ -79,7 +80,17 @@ impl Listener {
                 taken = socket.accept() => taken,
             };
             match taken {
-                Ok((stream, _)) => self.receive(stream),
+                Ok((stream, _)) => {
+                    let slot = self.slots.arrive();
+                    self.work.spawn(converse(
+                        Arc::clone(&self.desk),
+                        stream,
+                        slot,
+                        self.work.stopping(),
+                    ));
+                    // It gets to say who it is before the next ones come: they may be a flood that makes it leave.
+                    tokio::task::yield_now().await;
+                }
                 Err(error) => {
                     tracing::warn!("a connection to the endpoint could not be taken: {error}");
                     // Out of sockets: others must close some first.
@@ -88,64 +99,76 @@ impl Listener {
             }
         }
     }
+}
 
-    fn receive(&self, stream: TcpStream) {
-        let (desk, slot) = if let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned() {
-            (Some(Arc::clone(&self.desk)), slot)
-        } else if let Ok(slot) = Arc::clone(&self.refusals).try_acquire_owned() {
-            (None, slot)
-        } else {
-            return;
-        };
-        self.work.spawn(converse(desk, stream, slot, self.work.clone()));
+/// Holds one connection until it ends, or must make room.
+async fn converse(desk: Arc<Desk>, mut stream: TcpStream, slot: Slot, stop: CancellationToken) {
+    // Answers are small and whole; waiting for more to send would only slow them down.
+    drop(stream.set_nodelay(true));
+    let whole = async {
+        if answer_all(&desk, &mut stream, &slot, &stop).await == Ended::SlowHead {
+            drop(stream.write_all(refusal::slow_head().as_bytes()).await);
+        }
+        tokio::select! { biased;
+            () = stop.cancelled() => {}
+            () = linger(&mut stream) => {}
+        }
+    };
+    tokio::select! { biased;
+        () = slot.lost() => tracing::debug!("a connection to the endpoint made room for another"),
+        () = whole => {}
     }
 }
 
-/// Answers what comes over one connection. Without a desk: that there are too many.
-async fn converse(
-    desk: Option<Arc<Desk>>,
-    stream: TcpStream,
-    _slot: OwnedSemaphorePermit,
-    work: Supervisor,
-) {
-    // Answers are small and whole; waiting for more to send would only slow them down.
-    drop(stream.set_nodelay(true));
-    let service = service_fn(|request| {
-        let desk = desk.clone();
-        async move {
-            Ok::<_, Infallible>(match desk {
-                Some(desk) => desk.answer(request).await,
-                None => too_many().answer(),
-            })
-        }
-    });
+/// How a conversation ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Ended {
+    /// Nothing is left to say.
+    Whole,
+    /// A request began, and its head did not come in time.
+    SlowHead,
+}
+
+/// Answers what comes over one connection.
+async fn answer_all(
+    desk: &Desk,
+    stream: &mut TcpStream,
+    slot: &Slot,
+    stop: &CancellationToken,
+) -> Ended {
+    let service = service_fn(async |request| Ok::<_, Infallible>(desk.answer(request, slot).await));
     let mut server = http1::Builder::new();
     server
         .timer(TokioTimer::new())
         .header_read_timeout(MCP_HEAD_TIMEOUT)
         .max_buf_size(MCP_HEAD_BUFFER_BYTES);
-    let mut connection = pin!(server.serve_connection(TokioIo::new(stream), service));
-    let stop = work.stopping();
+    let mut connection = server.serve_connection(TokioIo::new(stream), service);
+    let mut talk = Pin::new(&mut connection);
     let ended = tokio::select! { biased;
-        ended = connection.as_mut() => ended,
+        ended = talk.as_mut() => ended,
         () = stop.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            tokio::time::timeout(MCP_STOP_GRACE, connection).await.unwrap_or(Ok(()))
+            talk.as_mut().graceful_shutdown();
+            tokio::time::timeout(MCP_STOP_GRACE, talk).await.unwrap_or(Ok(()))
         }
     };
-    if let Err(error) = ended {
-        tracing::debug!("a connection to the endpoint broke off: {error}");
-    }
+    let Err(error) = ended else { return Ended::Whole };
+    tracing::debug!("a connection to the endpoint broke off: {error}");
+    let began = error.is_timeout() && !connection.into_parts().read_buf.is_empty();
+    if began { Ended::SlowHead } else { Ended::Whole }
 }
 
-fn too_many() -> Refusal {
-    let message = format!("{MCP_CONNECTIONS_MAX} connections are open, and that is the most");
-    Refusal::new(Code::HttpTooManyConnections, message)
+/// Reads what a sender still sends behind its last answer: who is cut off while it writes does not read that.
+async fn linger(stream: &mut TcpStream) {
+    drop(stream.shutdown().await);
+    let mut rest = stream.take(MCP_LINGER_BYTES_MAX);
+    // Who sends more, or slower, is cut off.
+    let mut nowhere = tokio::io::sink();
+    drop(tokio::time::timeout(MCP_LINGER, tokio::io::copy(&mut rest, &mut nowhere)).await);
 }
 
 impl Desk {
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
-        match self.guard.admit(request).await {
+    async fn answer(&self, request: Request<Incoming>, slot: &Slot) -> Answer {
+        match self.guard.admit(request, slot).await {
             Ok(Admitted::Message(request)) => {
                 let answer = self.protocol.handle(*request).await;
                 if is_ours(&answer) { answer } else { foreign(answer).await }

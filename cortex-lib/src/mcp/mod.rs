@@ -9,6 +9,7 @@ mod guard;
 mod listener;
 mod message;
 mod refusal;
+mod slots;
 mod user_token;
 
 use std::io;

@@ -10,6 +10,7 @@ use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::error::{Code, Error};
+use crate::limits::MCP_HEAD_TIMEOUT;
 
 /// What every request is answered with.
 pub(super) type Answer = Response<BoxBody<Bytes, Infallible>>;
@@ -19,11 +20,12 @@ pub(super) type Answer = Response<BoxBody<Bytes, Infallible>>;
 pub(super) struct Refusal {
     error: Error,
     header: Option<(HeaderName, HeaderValue)>,
+    closes: bool,
 }
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
-        Self { error, header: None }
+        Self { error, header: None, closes: false }
     }
 }
 
@@ -35,6 +37,12 @@ impl Refusal {
     /// Adds what the status wants beside it: a challenge, the methods that are allowed.
     pub(super) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.header = Some((name, value));
+        self
+    }
+
+    /// Ends the connection: of a body that is not read, nobody knows what follows it.
+    pub(super) fn closing(mut self) -> Self {
+        self.closes = true;
         self
     }
 
@@ -54,11 +62,22 @@ impl Refusal {
         if let Some((name, value)) = self.header {
             answer.headers_mut().insert(name, value);
         }
-        if code == Code::HttpTooManyConnections {
+        if self.closes {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         answer
     }
+}
+
+/// The last words on a connection whose sender did not get as far as a request.
+pub(super) fn slow_head() -> String {
+    let message = format!("the head took more than {} s", MCP_HEAD_TIMEOUT.as_secs());
+    let body = json!({ "error": { "code": Code::HttpTimeout, "message": message } }).to_string();
+    let status = StatusCode::REQUEST_TIMEOUT;
+    format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len(),
+    )
 }
 
 /// A JSON body under `status`.

@@ -1,5 +1,7 @@
 //! One request over one connection, written by hand: nothing corrects what a test sends.
 
+use std::io;
+
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -72,10 +74,61 @@ impl Request {
 pub async fn read(mut stream: TcpStream) -> Answer {
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).await.unwrap();
-    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
-    let head = std::str::from_utf8(&bytes[..end]).unwrap().to_owned();
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    Answer { status, head, body: bytes[end + 4..].to_vec() }
+    Answer::parse(&bytes)
+}
+
+/// A connection that carries requests one after the other.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    read: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects.
+    pub async fn open(port: u16) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        Self { stream, read: Vec::new() }
+    }
+
+    /// Sends bytes.
+    pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes).await
+    }
+
+    /// Sends a request and reads its answer.
+    pub async fn ask(&mut self, request: &Request) -> io::Result<Answer> {
+        self.write(&request.bytes()).await?;
+        self.answer().await
+    }
+
+    /// The next answer: up to its length.
+    pub async fn answer(&mut self) -> io::Result<Answer> {
+        loop {
+            if let Some(end) = end_of_head(&self.read) {
+                let answer = Answer::parse(&self.read);
+                let length =
+                    answer.header("content-length").map_or(0, |length| length.parse().unwrap());
+                if self.read.len() >= end + length {
+                    let whole: Vec<u8> = self.read.drain(..end + length).collect();
+                    return Ok(Answer::parse(&whole));
+                }
+            }
+            if self.stream.read_buf(&mut self.read).await? == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    /// All that still comes until the other side ends.
+    pub async fn rest(mut self) -> Vec<u8> {
+        self.stream.read_to_end(&mut self.read).await.unwrap();
+        self.read
+    }
+}
+
+fn end_of_head(bytes: &[u8]) -> Option<usize> {
+    Some(bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4)
 }
 
 /// What came back.
@@ -89,6 +142,14 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Takes an answer apart.
+    pub fn parse(bytes: &[u8]) -> Self {
+        let (head, body) = bytes.split_at(end_of_head(bytes).unwrap());
+        let head = std::str::from_utf8(head).unwrap().to_owned();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Self { status, head, body: body.to_vec() }
+    }
+
     /// A header of the answer.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {

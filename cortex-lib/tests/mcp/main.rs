@@ -1,6 +1,7 @@
 //! The MCP endpoint, as clients meet it: raw requests over a socket.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop")]
 
+mod attacks;
 mod http;
 mod protocol;
 mod refusals;
