@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::access::Access;
 use super::arguments::Arguments;
@@ -59,7 +60,7 @@ pub trait Command: Serialize + DeserializeOwned + JsonSchema + Send + Sized + 's
 pub trait Tool: Command {}
 
 /// The answer of a command whose types are erased.
-pub type Reply<'a> = Pin<Box<dyn Future<Output = Result<Value>> + Send + 'a>>;
+pub type Reply<'a> = Pin<Box<dyn Future<Output = Result<Box<RawValue>>> + Send + 'a>>;
 
 /// A command with its types erased: what is listed, checked, called by name and printed.
 #[derive(Debug)]
@@ -114,7 +115,8 @@ impl CommandDef {
                 Box::pin(async move {
                     let command = Arguments::parse::<C>(args)?;
                     cx.check_may_run(def)?;
-                    to_wire(C::NAME, &command.call(Granted::by(cx)).await?)
+                    let output = command.call(Granted::by(cx)).await?;
+                    to_raw_value(&output).map_err(|error| no_json(C::NAME, &error))
                 })
             },
         }
@@ -171,9 +173,11 @@ impl Contract {
 
 /// A command's own value as JSON.
 pub(super) fn to_wire(name: &str, value: &impl Serialize) -> Result<Value> {
-    serde_json::to_value(value).map_err(|error| {
-        Error::new(Code::Defect, format!("{name} made a value that is no JSON: {error}"))
-    })
+    serde_json::to_value(value).map_err(|error| no_json(name, &error))
+}
+
+fn no_json(name: &str, error: &serde_json::Error) -> Error {
+    Error::new(Code::Defect, format!("{name} made a value that is no JSON: {error}"))
 }
 
 /// A command that is known to be a tool.

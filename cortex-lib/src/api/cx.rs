@@ -1,6 +1,7 @@
 //! The two doors: a caller, and the core it acts on.
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::access::{Caller, SessionCaller};
 use super::command::{Command, CommandDef, Effect, ToolDef, to_wire};
@@ -78,8 +79,15 @@ impl Cx {
     ///
     /// Fails with [`Code::ToolNotFound`] when there is none.
     pub async fn call_json(&self, name: &str, args: Value) -> Result<Value> {
+        let answer = self.call_raw(name, args).await?;
+        parsed(&answer).map_err(|error| self.sign(name, error))
+    }
+
+    /// Runs the tool called `name` like [`call_json`](Self::call_json). The answer is the text of the JSON, which
+    /// costs least where it is only passed on.
+    pub async fn call_raw(&self, name: &str, args: Value) -> Result<Box<RawValue>> {
         let tool = self.catalogue.tools.iter().find(|tool| tool.name == name);
-        self.run_json(name, tool.map(|tool| &**tool), args).await
+        self.run(name, tool.map(|tool| &**tool), args).await
     }
 
     /// Runs the tool or operator command called `name`. The door for the local socket.
@@ -93,15 +101,17 @@ impl Cx {
             );
             return Err(self.sign(name, error));
         }
-        self.run_json(name, self.catalogue.iter().find(|def| def.name == name), args).await
+        let def = self.catalogue.iter().find(|def| def.name == name);
+        let answer = self.run(name, def, args).await?;
+        parsed(&answer).map_err(|error| self.sign(name, error))
     }
 
-    async fn run_json(
+    async fn run(
         &self,
         name: &str,
         found: Option<&'static CommandDef>,
         args: Value,
-    ) -> Result<Value> {
+    ) -> Result<Box<RawValue>> {
         let answer = async {
             let def = found.ok_or_else(|| {
                 Error::new(Code::ToolNotFound, format!("no tool is called `{}`", clip(name)))
@@ -150,6 +160,11 @@ impl Cx {
         }
         error
     }
+}
+
+fn parsed(answer: &RawValue) -> Result<Value> {
+    serde_json::from_str(answer.get())
+        .map_err(|error| Error::new(Code::Defect, format!("an answer is no JSON: {error}")))
 }
 
 /// What is shown of a name that a caller made up.

@@ -12,6 +12,7 @@ use crate::domain::approval::Unmatched;
 use crate::domain::schedule;
 use crate::error::{Code, Error, Result};
 use crate::ids::{AgentId, ApprovalId, ObjectiveId, ProjectId, TaskId};
+use crate::progress::Work;
 use crate::store::{Agent, Project, ReadTx, Task};
 
 /// One agent.
@@ -147,11 +148,10 @@ impl Granted<'_> {
         let (facts, settings, steady) =
             (self.core().board_facts(), self.core().settings(), self.core().store().steady());
         self.core().store().read(|tx| {
-            let objective = tx.objective(id)?;
+            let work = Work { objective: tx.objective(id)?, tasks: tx.tasks_of(id)? };
             let waits = schedule::plan(&tx.board(&facts)?, steady).into_waits();
-            Ok(ObjectiveReply {
-                objective: ObjectiveView::of(objective, &waits, &settings, Detail::Listed, tx)?,
-            })
+            let objective = ObjectiveView::of(work, &waits, &settings, Detail::Listed, tx)?;
+            Ok(ObjectiveReply { objective })
         })
     }
 }

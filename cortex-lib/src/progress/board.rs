@@ -27,28 +27,47 @@ pub struct BoardFacts {
     pub worktrees: PathBuf,
 }
 
+/// An objective with its tasks.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) objective: Objective,
+    pub(crate) tasks: Vec<Task>,
+}
+
 impl ReadTx<'_> {
     /// Everything that decides what starts now.
     pub fn board(&self, facts: &BoardFacts) -> Result<Board> {
         self.board_with(&self.live_attempts()?, facts)
     }
 
+    /// The objectives at work with their tasks, and the board that they are.
+    pub(crate) fn work(&self, facts: &BoardFacts) -> Result<(Vec<Work>, Board)> {
+        let ending = ending(&self.live_attempts()?);
+        let work = self.work_on(&ending)?;
+        let board = self.board_of(&work, &ending, facts)?;
+        Ok((work, board))
+    }
+
     /// The same, by someone who knows the live attempts.
     pub(crate) fn board_with(&self, attempts: &[Attempt], facts: &BoardFacts) -> Result<Board> {
-        let ending: BTreeSet<TaskId> = attempts
-            .iter()
-            .filter(|attempt| attempt.state.is_letting_go())
-            .map(|attempt| attempt.task_id.clone())
-            .collect();
+        let ending = ending(attempts);
+        self.board_of(&self.work_on(&ending)?, &ending, facts)
+    }
+
+    fn board_of(
+        &self,
+        work: &[Work],
+        ending: &BTreeSet<TaskId>,
+        facts: &BoardFacts,
+    ) -> Result<Board> {
         let mut tasks = Vec::new();
-        for objective in self.objectives_at_work(&ending)? {
-            let all = self.tasks_of(&objective.id)?;
+        for Work { objective, tasks: all } in work {
             let open = all
                 .iter()
                 .filter(|task| !task.state.phase.status().is_ended() || ending.contains(&task.id));
             for task in open {
                 let order = u64::try_from(tasks.len()).unwrap_or(u64::MAX);
-                tasks.push(task_card(task, &all, &objective, order, ending.contains(&task.id)));
+                tasks.push(task_card(task, all, objective, order, ending.contains(&task.id)));
             }
         }
         let mut board = Board {
@@ -69,7 +88,7 @@ impl ReadTx<'_> {
 
     /// Objectives that have not ended, and those that have while a turn of theirs still lets go: it holds its
     /// files until then.
-    fn objectives_at_work(&self, ending: &BTreeSet<TaskId>) -> Result<Vec<Objective>> {
+    fn work_on(&self, ending: &BTreeSet<TaskId>) -> Result<Vec<Work>> {
         let mut objectives = self.open_objectives()?;
         for task in ending {
             let id = self.task(task)?.objective_id;
@@ -77,8 +96,16 @@ impl ReadTx<'_> {
                 objectives.push(self.objective(&id)?);
             }
         }
-        Ok(objectives)
+        let with_tasks =
+            |objective: Objective| Ok(Work { tasks: self.tasks_of(&objective.id)?, objective });
+        objectives.into_iter().map(with_tasks).collect()
     }
+}
+
+/// The tasks that have ended while their turn still lets go.
+fn ending(attempts: &[Attempt]) -> BTreeSet<TaskId> {
+    let letting_go = attempts.iter().filter(|attempt| attempt.state.is_letting_go());
+    letting_go.map(|attempt| attempt.task_id.clone()).collect()
 }
 
 fn task_card(

@@ -26,6 +26,7 @@ pub use agents::{SessionEnd, TurnFailed};
 pub use attempts::AttemptReport;
 pub(crate) use attempts::last_failure_text;
 pub use board::BoardFacts;
+pub(crate) use board::Work;
 pub use messages::{Post, Posted};
 pub use objectives::NewObjective;
 pub use proposals::NewProposal;

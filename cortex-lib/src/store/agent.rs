@@ -1,11 +1,12 @@
 //! Agents, and the one door of their state.
 
-use rusqlite::{Row, named_params};
+use rusqlite::named_params;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::column::{Json, json, json_or_none, word};
+use super::row::Row;
 use super::{NewEvent, ReadTx, WriteTx};
 use crate::domain::agent::{AgentInput, AgentState, Interaction, Role, Wanted};
 use crate::domain::event::EventKind;
@@ -141,7 +142,7 @@ impl ReadTx<'_> {
 
     /// The name of an agent, also of a removed one.
     pub fn agent_name(&self, id: &AgentId) -> Result<Option<String>> {
-        self.row("SELECT name FROM agent WHERE agent_id = ?1", [id], |row| row.get(0))
+        self.row("SELECT name FROM agent WHERE agent_id = ?1", [id], |row| row.only())
     }
 }
 
@@ -307,7 +308,7 @@ impl WriteTx<'_> {
         let taken: Option<AgentId> = self.row(
             "SELECT agent_id FROM agent WHERE project_id = ?1 AND name = ?2 AND removed_at IS NULL",
             (&agent.project_id, &agent.name),
-            |row| row.get(0),
+            |row| row.only(),
         )?;
         match taken {
             Some(id) if id != agent.id => {

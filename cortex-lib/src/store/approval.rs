@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use rusqlite::named_params;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Row, named_params};
 use serde_json::{Value, json};
 
 use super::column::{Json, json, json_or_none};
+use super::row::Row;
 use super::{NewEvent, ReadTx, WriteTx};
 use crate::domain::approval::{
     Answers, ApprovalInput, ApprovalState, ApprovalStatus, DecidedBy, Question,
@@ -121,7 +122,7 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<Approval> {
         summary: row.get("summary")?,
         input: json(row, "input")?,
         truncated: row.get("truncated")?,
-        cwd: PathBuf::from(row.get::<_, String>("cwd")?),
+        cwd: PathBuf::from(row.get::<String>("cwd")?),
         questions: json(row, "questions")?,
         answers: json_or_none(row, "answers")?,
         state: json(row, "state")?,

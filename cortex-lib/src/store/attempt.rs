@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use rusqlite::{Row, named_params};
+use rusqlite::named_params;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::column::{Json, count, json, json_or_none};
+use super::row::Row;
 use super::{NewEvent, ReadTx, WriteTx};
 use crate::domain::attempt::{AttemptInput, AttemptState, Cause, EndReason, Outcome};
 use crate::domain::event::EventKind;

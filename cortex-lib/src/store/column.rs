@@ -1,10 +1,11 @@
 //! How values stand in columns: ids and names as text, times as milliseconds, compound values as JSON.
 
+use rusqlite::Result;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Result, Row};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::row::Row;
 use crate::ids::{
     AgentId, ApprovalId, AttemptId, CorrelationId, MessageId, ObjectiveId, ProjectId, ProposalId,
     RuntimeId, SessionId, TaskId, TurnId,
@@ -74,12 +75,12 @@ impl<T: DeserializeOwned> FromSql for Json<T> {
 
 /// Reads a compound value.
 pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Result<T> {
-    row.get::<_, Json<T>>(column).map(|json| json.0)
+    row.get::<Json<T>>(column).map(|json| json.0)
 }
 
 /// Reads a compound value that may be absent.
 pub(super) fn json_or_none<T: DeserializeOwned>(row: &Row<'_>, column: &str) -> Result<Option<T>> {
-    Ok(row.get::<_, Option<Json<T>>>(column)?.map(|json| json.0))
+    Ok(row.get::<Option<Json<T>>>(column)?.map(|json| json.0))
 }
 
 /// A plain word in a column that a CHECK guards.

@@ -3,11 +3,12 @@
 //! Numbers have no gaps, so how many events the log holds is a subtraction. A pruned agent event
 //! leaves a few bytes behind; that is what makes `dropped` exact for every cursor and every project.
 
-use rusqlite::{Connection, Row, named_params, params};
+use rusqlite::{Connection, named_params, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::row::Row;
 use super::sql;
 use super::tx::ReadTx;
 use crate::domain::event::EventKind;
@@ -121,20 +122,13 @@ const PRUNE: &str = "DELETE FROM event WHERE seq < :until";
 impl ReadTx<'_> {
     /// The number of the newest event; the one before the first when there is none yet.
     pub fn newest_seq(&self) -> Result<u64> {
-        let mut newest = self.conn().prepare_cached(NEWEST).map_err(sql)?;
-        newest.query_row([], |row| row.get(0)).map_err(sql).map(unsigned)
+        Ok(unsigned(self.row(NEWEST, [], |row| row.only())?.unwrap_or_default()))
     }
 
     /// The events behind `after`, oldest first, at most `limit`. Without `after`: from the oldest kept.
     pub fn events_after(&self, after: Option<u64>, limit: usize) -> Result<Vec<Event>> {
-        let mut query = self.conn().prepare_cached(AFTER).map_err(sql)?;
-        let rows = query
-            .query_map(
-                named_params! { ":after": cursor(after), ":limit": signed(limit) },
-                EventRow::read,
-            )
-            .map_err(sql)?;
-        rows.map(|row| row.map_err(sql)?.parse()).collect()
+        let asked = named_params! { ":after": cursor(after), ":limit": signed(limit) };
+        self.rows(AFTER, asked, EventRow::read)?.into_iter().map(EventRow::parse).collect()
     }
 
     /// The agent events behind `after` that `filter` admits, oldest first, at most `limit` (one at
@@ -167,11 +161,9 @@ impl ReadTx<'_> {
     ) -> Result<Vec<Event>> {
         let (after, limit) = (cursor(after), signed(limit));
         let agent_id = filter.agent_id.as_ref().map(AgentId::as_str);
-        let sql_text =
-            if filter.project_id.is_some() { AGENTS_OF_PROJECT_AFTER } else { AGENTS_AFTER };
-        let mut query = self.conn().prepare_cached(sql_text).map_err(sql)?;
         let rows = match &filter.project_id {
-            Some(project_id) => query.query_map(
+            Some(project_id) => self.rows(
+                AGENTS_OF_PROJECT_AFTER,
                 named_params! {
                     ":project_id": project_id.as_str(),
                     ":after": after,
@@ -180,26 +172,21 @@ impl ReadTx<'_> {
                 },
                 EventRow::read,
             ),
-            None => query.query_map(
+            None => self.rows(
+                AGENTS_AFTER,
                 named_params! { ":after": after, ":agent_id": agent_id, ":limit": limit },
                 EventRow::read,
             ),
         };
-        rows.map_err(sql)?.map(|row| row.map_err(sql)?.parse()).collect()
+        rows?.into_iter().map(EventRow::parse).collect()
     }
 
     fn dropped(&self, project_id: Option<&ProjectId>, after: u64) -> Result<u64> {
-        let mut query = self.conn().prepare_cached(DROPPED).map_err(sql)?;
-        query
-            .query_row(
-                named_params! {
-                    ":after": cursor(Some(after)),
-                    ":project_id": project_id.map(ProjectId::as_str),
-                },
-                |row| row.get(0),
-            )
-            .map_err(sql)
-            .map(unsigned)
+        let asked = named_params! {
+            ":after": cursor(Some(after)),
+            ":project_id": project_id.map(ProjectId::as_str),
+        };
+        Ok(unsigned(self.row(DROPPED, asked, |row| row.only())?.unwrap_or_default()))
     }
 }
 

@@ -1,9 +1,10 @@
 //! Messages of the bus, and the one door of their state.
 
-use rusqlite::{Row, named_params, params};
+use rusqlite::{named_params, params};
 use serde_json::json;
 
 use super::column::{Json, count, word};
+use super::row::Row;
 use super::{NewEvent, ReadTx, WriteTx};
 use crate::domain::event::EventKind;
 use crate::domain::message::{
@@ -138,7 +139,7 @@ impl ReadTx<'_> {
     }
 
     fn count_messages(&self, query: &str, agent: &AgentId, now: Timestamp) -> Result<usize> {
-        let counted: i64 = self.row(query, (agent, now), |row| row.get(0))?.unwrap_or(0);
+        let counted: i64 = self.row(query, (agent, now), |row| row.only())?.unwrap_or(0);
         Ok(usize::try_from(counted).unwrap_or(0))
     }
 
@@ -160,7 +161,7 @@ impl ReadTx<'_> {
     pub(crate) fn ran_in_objective(&self, agent: &AgentId, id: &ObjectiveId) -> Result<bool> {
         let query = "SELECT EXISTS (SELECT 1 FROM task JOIN attempt USING (task_id)
                                     WHERE task.objective_id = ?1 AND attempt.agent_id = ?2)";
-        Ok(self.row(query, (id, agent), |row| row.get(0))?.unwrap_or(false))
+        Ok(self.row(query, (id, agent), |row| row.only())?.unwrap_or(false))
     }
 
     /// Every message of an inbox whose row says that it waits: as many as fit, and those that time has just ended.
@@ -185,7 +186,7 @@ impl ReadTx<'_> {
     /// When the next row has to be told that its time is over.
     pub(crate) fn next_message_due(&self) -> Result<Option<Timestamp>> {
         let query = "SELECT min(expires_at) FROM message WHERE status = 'WAITING' OR idempotency_key IS NOT NULL";
-        Ok(self.row(query, [], |row| row.get(0))?.flatten())
+        Ok(self.row(query, [], |row| row.only())?.flatten())
     }
 }
 
@@ -193,7 +194,7 @@ impl WriteTx<'_> {
     /// The number of the next message.
     pub(crate) fn next_message_sequence(&self) -> Result<u64> {
         let query = "SELECT coalesce(max(sequence), 0) + 1 FROM message";
-        Ok(unsigned(self.row(query, [], |row| row.get(0))?.unwrap_or(1)))
+        Ok(unsigned(self.row(query, [], |row| row.only())?.unwrap_or(1)))
     }
 
     /// Puts a message into its reader's inbox.

@@ -32,6 +32,7 @@ mod planner_session;
 mod project;
 mod proposal;
 mod reader;
+mod row;
 mod rule;
 mod sent;
 mod session;

@@ -1,9 +1,9 @@
 //! Objectives, and the one door of their flow.
 
-use rusqlite::Row;
 use serde_json::json;
 
 use super::column::{Json, count, json};
+use super::row::Row;
 use super::{NewEvent, ReadTx, WriteTx};
 use crate::domain::event::EventKind;
 use crate::domain::objective::{FlowInput, FlowState, ObjectiveStatus};
@@ -82,7 +82,7 @@ impl ReadTx<'_> {
         let query = "SELECT count(*) FROM objective
              WHERE ended_at IS NOT NULL AND (?1 IS NULL OR project_id = ?1)
                AND project_id IN (SELECT project_id FROM project WHERE removed_at IS NULL)";
-        let count: Option<i64> = self.row(query, [project], |row| row.get(0))?;
+        let count: Option<i64> = self.row(query, [project], |row| row.only())?;
         Ok(count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
     }
 

@@ -1,7 +1,6 @@
 //! Sessions of the planner. They belong to no agent, so they are no rows of `session`.
 
-use rusqlite::Row;
-
+use super::row::Row;
 use super::{ReadTx, WriteTx};
 use crate::error::Result;
 use crate::ids::{ProjectId, RuntimeId, SessionId};

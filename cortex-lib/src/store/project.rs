@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Row, named_params};
+use rusqlite::named_params;
 use serde_json::json;
 
 use super::column::{Json, json_or_none};
+use super::row::Row;
 use super::{NewEvent, ReadTx, WriteTx};
 use crate::domain::event::EventKind;
 use crate::domain::verification::Verification;
@@ -38,7 +39,7 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<Project> {
     Ok(Project {
         id: row.get("project_id")?,
         name: row.get("name")?,
-        root: PathBuf::from(row.get::<_, String>("root")?),
+        root: PathBuf::from(row.get::<String>("root")?),
         is_git: row.get("is_git")?,
         verification: json_or_none(row, "verification")?,
         trusted: row.get("trusted")?,
@@ -127,7 +128,7 @@ impl WriteTx<'_> {
         let taken: Option<ProjectId> = self.row(
             "SELECT project_id FROM project WHERE name = ?1 AND removed_at IS NULL",
             [name],
-            |row| row.get(0),
+            |row| row.only(),
         )?;
         match taken {
             Some(id) if but != Some(&id) => Err(Error::new(
@@ -144,7 +145,7 @@ impl WriteTx<'_> {
         let taken: Option<ProjectId> = self.row(
             "SELECT project_id FROM project WHERE root = ?1 AND removed_at IS NULL",
             [text_of(root)?],
-            |row| row.get(0),
+            |row| row.only(),
         )?;
         let Some(id) = taken else { return Ok(()) };
         let message = format!("{} is the folder of project {id}", root.display());

@@ -1,10 +1,11 @@
 //! Proposed plans, one row for each revision, and the one door of their state.
 
-use rusqlite::{Row, named_params};
+use rusqlite::named_params;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::column::{Json, count, json, json_or_none};
+use super::row::Row;
 use super::{NewEvent, ReadTx, WriteTx};
 use crate::domain::event::EventKind;
 use crate::domain::proposal::{ProposalInput, ProposalSource, ProposalState, ProposalStatus};

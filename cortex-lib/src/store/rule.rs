@@ -1,9 +1,10 @@
 //! The rules of projects about tool requests, in their order.
 
-use rusqlite::{Row, named_params};
+use rusqlite::named_params;
 use serde_json::json;
 
 use super::column::{Json, word};
+use super::row::Row;
 use super::{NewEvent, ReadTx, WriteTx};
 use crate::domain::approval::Rule;
 use crate::domain::event::EventKind;

@@ -1,11 +1,11 @@
 //! What people send to agents, as both of its tables keep it: turns, and messages for turns that run.
 
-use rusqlite::Row;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::WriteTx;
 use super::column::{Json, json, json_or_none};
+use super::row::Row;
 use crate::domain::{Machine, Refusal, Step};
 use crate::error::Result;
 use crate::ids::{AgentId, SessionId, TurnId};

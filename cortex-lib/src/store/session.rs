@@ -1,8 +1,7 @@
 //! Sessions: one life each of an agent's conversation.
 
-use rusqlite::Row;
-
-use super::{ReadTx, WriteTx, sql};
+use super::row::Row;
+use super::{ReadTx, WriteTx};
 use crate::error::Result;
 use crate::ids::{AgentId, AttemptId, RuntimeId, SessionId};
 use crate::secret::SecretHash;
@@ -75,8 +74,7 @@ impl ReadTx<'_> {
     pub fn live_session_count(&self) -> Result<u32> {
         let query = "SELECT (SELECT count(*) FROM session WHERE ended_at IS NULL)
                           + (SELECT count(*) FROM planner_session)";
-        let mut statement = self.conn().prepare_cached(query).map_err(sql)?;
-        statement.query_row([], |row| row.get(0)).map_err(sql)
+        Ok(self.row(query, [], |row| row.only())?.unwrap_or_default())
     }
 
     /// The live session whose credential has this hash.

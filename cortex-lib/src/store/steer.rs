@@ -1,8 +1,7 @@
 //! Messages that were meant for a turn that ran.
 
-use rusqlite::Row;
-
 use super::column::Json;
+use super::row::Row;
 use super::sent::{self, Sent};
 use super::{ReadTx, WriteTx};
 use crate::domain::steer::{SteerInput, SteerState};

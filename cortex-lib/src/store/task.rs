@@ -1,11 +1,12 @@
 //! Tasks, and the one door of their state.
 
-use rusqlite::{Row, named_params};
+use rusqlite::named_params;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::column::{Json, count, json, json_or_none};
+use super::row::Row;
 use super::workspace::Integration;
 use super::{NewEvent, ReadTx, WriteTx};
 use crate::domain::event::EventKind;

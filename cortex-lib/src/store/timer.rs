@@ -1,8 +1,7 @@
 //! What is due by time alone.
 
-use rusqlite::Row;
-
-use super::{ReadTx, WriteTx, sql};
+use super::row::Row;
+use super::{ReadTx, WriteTx};
 use crate::error::Result;
 use crate::ids::{ApprovalId, AttemptId, TurnId};
 use crate::time::Timestamp;
@@ -35,7 +34,7 @@ impl Timer {
 
     fn from_row(row: &Row<'_>) -> rusqlite::Result<Option<Self>> {
         let subject: String = row.get("subject")?;
-        Ok(match row.get::<_, String>("kind")?.as_str() {
+        Ok(match row.get::<String>("kind")?.as_str() {
             "attempt_deadline" => Some(Self::AttemptDeadline(AttemptId::new(subject))),
             "attempt_grace" => Some(Self::AttemptGrace(AttemptId::new(subject))),
             "turn_grace" => Some(Self::TurnGrace(TurnId::new(subject))),
@@ -49,18 +48,14 @@ impl Timer {
 impl ReadTx<'_> {
     /// When the next timer is due.
     pub fn next_timer(&self) -> Result<Option<Timestamp>> {
-        let mut statement =
-            self.conn().prepare_cached("SELECT min(due_at) FROM timer").map_err(sql)?;
-        statement.query_row([], |row| row.get(0)).map_err(sql)
+        Ok(self.row("SELECT min(due_at) FROM timer", [], |row| row.only())?.flatten())
     }
 
     /// The timers that are due at `at`, the earliest first.
     pub fn due_timers(&self, at: Timestamp) -> Result<Vec<Timer>> {
         let query =
             "SELECT subject, kind FROM timer WHERE due_at <= ?1 ORDER BY due_at, subject, kind";
-        let mut statement = self.conn().prepare_cached(query).map_err(sql)?;
-        let rows = statement.query_map([at], Timer::from_row).map_err(sql)?;
-        rows.filter_map(rusqlite::Result::transpose).collect::<rusqlite::Result<_>>().map_err(sql)
+        Ok(self.rows(query, [at], Timer::from_row)?.into_iter().flatten().collect())
     }
 }
 
@@ -83,7 +78,7 @@ impl WriteTx<'_> {
     pub(crate) fn hold_attempt_clock(&mut self, id: &AttemptId) -> Result<()> {
         let timer = Timer::AttemptDeadline(id.clone());
         let query = "SELECT due_at FROM timer WHERE subject = ?1 AND kind = ?2";
-        let Some(due): Option<Timestamp> = self.row(query, timer.columns(), |row| row.get(0))?
+        let Some(due): Option<Timestamp> = self.row(query, timer.columns(), |row| row.only())?
         else {
             return Ok(());
         };
@@ -95,7 +90,7 @@ impl WriteTx<'_> {
     /// Lets the time of an attempt run on, if it was stopped.
     pub(crate) fn release_attempt_clock(&mut self, id: &AttemptId) -> Result<()> {
         let query = "SELECT time_left FROM attempt WHERE attempt_id = ?1";
-        let left: Option<i64> = self.row(query, [id], |row| row.get(0))?.flatten();
+        let left: Option<i64> = self.row(query, [id], |row| row.only())?.flatten();
         let Some(left) = left else { return Ok(()) };
         let left = std::time::Duration::from_millis(u64::try_from(left).unwrap_or(0));
         let due = self.steady().after(left);

@@ -4,9 +4,10 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension as _, Params, Row};
+use rusqlite::{Connection, OptionalExtension as _, Params};
 
 use super::event_log::{self, Event, NewEvent};
+use super::row::Row;
 use super::sql;
 use super::writer::Shared;
 use crate::env::Env;
@@ -34,10 +35,10 @@ impl<'c> ReadTx<'c> {
         &self,
         query: &str,
         params: impl Params,
-        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+        mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>> {
         let mut statement = self.conn.prepare_cached(query).map_err(sql)?;
-        let rows = statement.query_map(params, read).map_err(sql)?;
+        let rows = statement.query_map(params, |row| read(&Row::of(row))).map_err(sql)?;
         rows.collect::<rusqlite::Result<_>>().map_err(sql)
     }
 
@@ -49,7 +50,7 @@ impl<'c> ReadTx<'c> {
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>> {
         let mut statement = self.conn.prepare_cached(query).map_err(sql)?;
-        statement.query_row(params, read).optional().map_err(sql)
+        statement.query_row(params, |row| read(&Row::of(row))).optional().map_err(sql)
     }
 }
 

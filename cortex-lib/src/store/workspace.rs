@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use rusqlite::{Row, named_params};
+use rusqlite::named_params;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::column::{Json, json, json_or_none};
 use super::project::text_of;
+use super::row::Row;
 use super::{ReadTx, WriteTx};
 use crate::domain::workspace::{ChangedFile, Squash, WorkspaceInput, WorkspaceState};
 use crate::domain::{Machine as _, Step};
@@ -72,8 +73,8 @@ fn from_row(row: &Row<'_>) -> rusqlite::Result<WorkspaceRow> {
         attempt_id: row.get("attempt_id")?,
         task_id: row.get("task_id")?,
         project_id: row.get("project_id")?,
-        root: PathBuf::from(row.get::<_, String>("root")?),
-        path: PathBuf::from(row.get::<_, String>("path")?),
+        root: PathBuf::from(row.get::<String>("root")?),
+        path: PathBuf::from(row.get::<String>("path")?),
         state: json(row, "state")?,
         intent: json_or_none(row, "intent")?,
         refusal: json_or_none(row, "refusal")?,

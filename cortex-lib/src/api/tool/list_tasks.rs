@@ -1,5 +1,7 @@
 //! `list_tasks`.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -8,6 +10,8 @@ use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::domain::schedule;
 use crate::error::{Code, Result};
 use crate::limits::ENDED_OBJECTIVES_LISTED_MAX;
+use crate::progress::Work;
+use crate::store::Objective;
 
 /// List every objective with its tasks: the status of each task, why a task that has not started waits, its attempts and, once COMPLETED, its result. Long results are cut; `get_task_status` has them whole.
 /// The newest 500 ended objectives are listed.
@@ -37,10 +41,19 @@ impl Command for ListTasks {
         let (facts, settings, steady) =
             (core.board_facts(), core.settings(), core.store().steady());
         core.store().read(|tx| {
-            let waits = schedule::plan(&tx.board(&facts)?, steady).into_waits();
+            let (work, board) = tx.work(&facts)?;
+            let waits = schedule::plan(&board, steady).into_waits();
+            let known = work.into_iter().map(|work| (work.objective.id, work.tasks));
+            let mut known: BTreeMap<_, _> = known.collect();
             let objectives = tx.objectives(cx.project_scope(), ENDED_OBJECTIVES_LISTED_MAX)?;
-            let view =
-                |objective| ObjectiveView::of(objective, &waits, &settings, Detail::Listed, tx);
+            let view = |objective: Objective| {
+                let tasks = match known.remove(&objective.id) {
+                    Some(tasks) => tasks,
+                    None => tx.tasks_of(&objective.id)?,
+                };
+                let work = Work { objective, tasks };
+                ObjectiveView::of(work, &waits, &settings, Detail::Listed, tx)
+            };
             let ended = objectives.iter().filter(|objective| objective.ended_at.is_some()).count();
             let ended = u64::try_from(ended).unwrap_or(u64::MAX);
             let kept = tx.ended_objective_count(cx.project_scope())?;

@@ -10,8 +10,9 @@ use crate::domain::objective::{FlowState, ObjectiveStatus, PausePolicy, status};
 use crate::domain::waiting::Waiting;
 use crate::error::Result;
 use crate::ids::{ObjectiveId, ProjectId, ProposalId, TaskId};
+use crate::progress::Work;
 use crate::settings::Settings;
-use crate::store::{Objective, ReadTx};
+use crate::store::{ReadTx, Task};
 use crate::time::Timestamp;
 
 /// A goal split into tasks.
@@ -84,17 +85,17 @@ impl ObjectiveView {
     ///
     /// Those of the store.
     pub(crate) fn of(
-        objective: Objective,
+        Work { objective, tasks }: Work,
         waits: &BTreeMap<TaskId, Waiting>,
         settings: &Settings,
         detail: Detail,
         tx: &ReadTx<'_>,
     ) -> Result<Self> {
-        let mut tasks = Vec::new();
-        for task in tx.tasks_of(&objective.id)? {
+        let view = |task: Task| {
             let waiting = waits.get(&task.id).cloned();
-            tasks.push(TaskView::of(task, waiting, settings, detail, tx)?);
-        }
+            TaskView::of(task, waiting, settings, detail, tx)
+        };
+        let tasks = tasks.into_iter().map(view).collect::<Result<Vec<_>>>()?;
         let statuses: Vec<_> = tasks.iter().map(|task| task.status).collect();
         let tried = tasks.iter().any(|task| !task.attempts.is_empty());
         let (state, policy) = match objective.flow {
