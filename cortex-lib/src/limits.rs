@@ -178,7 +178,7 @@ pub const MCP_CONNECTIONS_OF_SESSIONS_MAX: usize = 48;
 /// Those of one session. A CLI opens one for each call that it makes at the same time.
 pub const MCP_CONNECTIONS_OF_SESSION_MAX: usize = 16;
 /// Connections to the MCP endpoint at once that have not shown a credential yet. Many, so that a client has time to show
-/// its own while others flood; each holds 8 KiB, or `MCP_HEAD_BUFFER_BYTES` when it sends that much.
+/// its own while others flood; each holds 8 KiB, or up to twice `MCP_HEAD_BUFFER_BYTES` when it sends that much.
 pub const MCP_STRANGERS_MAX: usize = 128;
 /// All header lines of a request to the endpoint. The clients that were seen send less than 1 KiB.
 pub const MCP_HEADER_BYTES_MAX: usize = 16 * 1024;

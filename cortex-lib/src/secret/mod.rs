@@ -88,4 +88,21 @@ mod tests {
         assert_eq!(SecretHash::from_bytes(stored.as_bytes()), Some(Secret::new("a").hash()));
         assert_ne!(stored, Secret::new("b").hash());
     }
+
+    /// What is compared, in constant time, has nothing in common with the token, however much of a guess is right: so
+    /// no time tells how much that is. A measured one would tell more about the machine.
+    #[test]
+    fn a_guess_that_is_nearly_right_looks_like_any_other() {
+        let token = "cortex_user_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+        let right = Secret::new(token).hash();
+        for known in 0..token.len() {
+            let (beginning, rest) = token.split_at(known);
+            let guess = format!("{beginning}{}", "x".repeat(rest.len()));
+            let wrong = Secret::new(guess).hash();
+            assert_ne!(right, wrong, "{known}");
+            let pairs = right.as_bytes().iter().zip(wrong.as_bytes());
+            let alike = pairs.take_while(|(a, b)| a == b).count();
+            assert!(alike < 4, "{known} letters, {alike} bytes");
+        }
+    }
 }

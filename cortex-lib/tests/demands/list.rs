@@ -42,10 +42,10 @@ pub(super) const SECTIONS: &[Section] = &[
             now(20, "Every request carries a bearer credential"),
             now(21, "401 says where the metadata of the resource is"),
             now(22, "and `invalid_token` when a credential was sent"),
-            later(23, "Refusals have the statuses 400 to 503 that are listed", SERVER),
+            now(23, "Refusals have the statuses 400 to 503 that are listed"),
             now(24, "Another Host is refused with 403"),
             now(25, "A foreign Origin is refused with 403"),
-            later(26, "Too many connections, or a stopped core: 503", SERVER),
+            now(26, "Too many connections, or a stopped core: 503"),
             now(27, "A refusal's body has `code` and `message`"),
             now(28, "401 and the 503 of a stopped core carry the whole error"),
             now(

@@ -38,6 +38,18 @@ impl Request {
         self
     }
 
+    /// Another body, with its length.
+    pub fn body(self, body: &str) -> Self {
+        let body = body.as_bytes().to_vec();
+        let length = body.len().to_string();
+        Self { body, ..self.with("Content-Length", length) }
+    }
+
+    /// Name and value of each header.
+    pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.headers.iter().map(|(name, value)| (&**name, &**value))
+    }
+
     /// Sets a header.
     pub fn with(self, name: &str, value: impl Into<String>) -> Self {
         self.without(name).and(name, value)
