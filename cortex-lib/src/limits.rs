@@ -191,6 +191,8 @@ pub const MCP_BODY_BYTES_MAX: usize = 1024 * 1024;
 pub const MCP_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// The body of a request must be there by then.
 pub const MCP_BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// A client that takes nothing more of its answer for so long is given up, so that it does not hold its slot for ever.
+pub const MCP_WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// What is still read of a connection behind its last answer, so that its sender gets to read that.
 pub const MCP_LINGER_BYTES_MAX: u64 = 8 * 1024 * 1024;
 /// How long that is read.

@@ -1,7 +1,7 @@
 //! Takes connections, each with a slot and deadlines, and answers what comes over them.
 
 use std::convert::Infallible;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use http_body_util::BodyExt as _;
@@ -17,6 +17,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio_io_timeout::TimeoutWriter;
 use tokio_util::sync::CancellationToken;
 
 use super::endpoint::Endpoint;
@@ -29,7 +30,7 @@ use crate::error::Code;
 use crate::ids::CorrelationId;
 use crate::limits::{
     MCP_ACCEPT_PAUSE, MCP_BODY_BYTES_MAX, MCP_HEAD_BUFFER_BYTES, MCP_HEAD_TIMEOUT, MCP_LINGER,
-    MCP_LINGER_BYTES_MAX, MCP_STOP_GRACE,
+    MCP_LINGER_BYTES_MAX, MCP_STOP_GRACE, MCP_WRITE_TIMEOUT,
 };
 use crate::secret::SecretHash;
 
@@ -142,7 +143,9 @@ async fn answer_all(
         .timer(TokioTimer::new())
         .header_read_timeout(MCP_HEAD_TIMEOUT)
         .max_buf_size(MCP_HEAD_BUFFER_BYTES);
-    let mut connection = server.serve_connection(TokioIo::new(stream), service);
+    let mut patient = pin!(TimeoutWriter::new(stream));
+    patient.as_mut().set_timeout_pinned(Some(MCP_WRITE_TIMEOUT));
+    let mut connection = server.serve_connection(TokioIo::new(patient), service);
     let mut talk = Pin::new(&mut connection);
     let ended = tokio::select! { biased;
         ended = talk.as_mut() => ended,

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use cortex_lib::limits::{
-    MCP_BODY_TIMEOUT, MCP_CONNECTIONS_MAX, MCP_HEAD_TIMEOUT, MCP_STRANGERS_MAX,
+    MCP_BODY_TIMEOUT, MCP_CONNECTIONS_MAX, MCP_HEAD_TIMEOUT, MCP_STRANGERS_MAX, MCP_WRITE_TIMEOUT,
 };
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -263,4 +263,17 @@ async fn a_connection_without_a_request_is_closed_without_a_word() {
     tokio::time::pause();
     assert_eq!(fresh.read(&mut [0]).await.unwrap(), 0);
     assert_eq!(known.rest().await, b"");
+}
+
+/// S-026
+#[tokio::test]
+async fn a_client_that_does_not_read_its_answers_is_given_up() {
+    let served = Served::open().await;
+    let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }).to_string();
+    let asks = served.post(list).without("Connection").bytes();
+    let mut stream = served.connect().await;
+    tokio::time::pause();
+    // At some point nothing fits between the two any more: then both wait, and one of them not for ever.
+    let asking = async { while stream.write_all(&asks).await.is_ok() {} };
+    assert_eq!(timeout(MCP_WRITE_TIMEOUT * 2, asking).await, Ok(()));
 }
