@@ -112,8 +112,21 @@ async fn bind(data_dir: &Path, config: &Config, life: Life) -> Bound {
     }
     // A token that cannot be read is found before agents are told of an endpoint that will not be served.
     Some(match UserToken::of(data_dir).load() {
-        Ok(_) => mcp::bind(port).await,
+        Ok(_) => bind_public(port, config, life).await,
         Err(error) => Err(error),
+    })
+}
+
+/// The public address is that of the core that lives: a reverse proxy knows one port.
+async fn bind_public(port: u16, config: &Config, life: Life) -> Result<McpSocket> {
+    let url = config.public_url()?.filter(|_| life == Life::Long);
+    let socket = mcp::bind(port).await?;
+    Ok(match url {
+        Some(url) => {
+            tracing::info!(%url, "clients from elsewhere may ask to be connected");
+            socket.public_url(url)
+        }
+        None => socket,
     })
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use cortex_lib::api;
 use cortex_lib::error::{Code, Error, Problem, Result};
 use cortex_lib::limits::MCP_PORT;
+use cortex_lib::mcp::oauth::PublicUrl;
 use cortex_lib::port::Runtime;
 use cortex_lib::settings::{Agents, Approvals, Events, Planner, Resources, Retry, Settings};
 use cortex_runtimes::{
@@ -55,11 +56,16 @@ pub struct Mcp {
     pub enabled: bool,
     /// Its port on 127.0.0.1; 0: any free one. Two cores on one machine need two. `cortex run` takes any free one.
     pub port: u16,
+    /// The address by which clients from elsewhere reach it, through a reverse proxy: `https` and a host, without a path.
+    /// Left out: none do, and nothing of OAuth exists. See docs/remote-clients.md.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 2048))]
+    pub public_url: Option<String>,
 }
 
 impl Default for Mcp {
     fn default() -> Self {
-        Self { enabled: true, port: MCP_PORT }
+        Self { enabled: true, port: MCP_PORT, public_url: None }
     }
 }
 
@@ -190,6 +196,15 @@ impl Config {
         }
     }
 
+    /// The public address of the endpoint.
+    ///
+    /// # Errors
+    ///
+    /// `core.config_invalid`.
+    pub fn public_url(&self) -> Result<Option<PublicUrl>> {
+        self.mcp.public_url.as_deref().map(PublicUrl::parse).transpose()
+    }
+
     /// The runtimes it describes, and those of `extra` programs. An extra one goes before one of the same name.
     ///
     /// # Errors
@@ -236,7 +251,9 @@ impl Config {
                 Problem::new(path, problem.message)
             })
         });
-        rules.chain(commands).collect()
+        let public = self.public_url().err();
+        let public = public.map(|error| error.problems().to_vec()).unwrap_or_default();
+        rules.chain(commands).chain(public).collect()
     }
 }
 

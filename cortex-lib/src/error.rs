@@ -245,6 +245,11 @@ codes! {
     /// The endpoint cannot listen.
     McpListenFailed = "mcp.listen_failed", RuntimeError, "Read the system's reason, or set another mcp.port in config.json.";
 
+    /// No such connection of a remote client.
+    ConnectionNotFound = "connection.not_found", NotFound, "List the connections and use one of their ids.";
+    /// The connection is in a state that forbids this.
+    ConnectionStateConflict = "connection.state_conflict", StateConflict, "Look at the connection's state; a client that still wants in asks again.";
+
     /// The request is not one JSON-RPC 2.0 message that the endpoint can read.
     HttpBadRequest = "http.bad_request", InvalidArgument, "Send one JSON-RPC 2.0 message as a JSON object.";
     /// The Host header does not name the endpoint.

@@ -54,6 +54,8 @@ id!(/// Identifies one turn of a session.
     TurnId);
 id!(/// Identifies a tool request of a session.
     ApprovalId);
+id!(/// Identifies the connection of a remote client.
+    ConnectionId);
 id!(/// Identifies a message of the bus.
     MessageId);
 id!(/// Ties an error that a caller saw to the log.

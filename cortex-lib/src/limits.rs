@@ -202,6 +202,52 @@ pub const MCP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Requests have this long to end when the endpoint stops.
 pub const MCP_STOP_GRACE: Duration = Duration::from_secs(5);
 
+/// How long a remote client waits for the person's decision, and the person's browser for the client's answer.
+pub const CONNECTION_PENDING_MAX: Duration = Duration::from_mins(10);
+/// Remote clients that wait for a decision at once. The one that waits longest makes room for the next.
+pub const CONNECTIONS_PENDING_MAX: u32 = 16;
+/// Connections that ended and are still listed.
+pub const CONNECTIONS_KEPT: usize = 200;
+/// An authorization code is exchanged at once by the client that gets it.
+pub const GRANT_LIFE: Duration = Duration::from_mins(1);
+/// The life of an access token (design: 1 h).
+pub const ACCESS_TOKEN_LIFE: Duration = Duration::from_hours(1);
+/// A client that does not come back for so long is asked about again.
+pub const REFRESH_TOKEN_LIFE: Duration = Duration::from_hours(24 * 30);
+/// Access tokens of one connection at once. Clients hold one, and another while they renew it.
+pub const ACCESS_TOKENS_MAX: usize = 16;
+/// Refresh tokens that are remembered of one connection, to know them again when they are used twice: a month of
+/// hourly renewals.
+pub const REFRESH_TOKENS_KEPT: usize = 1024;
+/// Clients that may be registered. Registrations of which nothing is connected make room.
+pub const REGISTERED_CLIENTS_MAX: u32 = 200;
+/// A registration of which nothing is connected is forgotten after that.
+pub const REGISTRATION_UNUSED_MAX: Duration = Duration::from_hours(24);
+/// What strangers may make Cortex store or fetch: so many at once,
+pub const STRANGERS_BURST: u32 = 30;
+/// and then one in this time.
+pub const STRANGERS_PACE: Duration = Duration::from_secs(2);
+/// The body of an OAuth request.
+pub const OAUTH_BODY_BYTES_MAX: usize = 16 * 1024;
+/// A redirect address, and the address that identifies a client.
+pub const OAUTH_URI_BYTES_MAX: usize = 2048;
+/// Redirect addresses of one client.
+pub const REDIRECT_URIS_MAX: usize = 16;
+/// The `state` of a client, which is kept until it is answered.
+pub const OAUTH_STATE_BYTES_MAX: usize = 4096;
+/// What is shown of the name that a client gives itself.
+pub const CLIENT_NAME_CHARS_MAX: usize = 80;
+/// The document in which a client describes itself (draft-ietf-oauth-client-id-metadata-document: 5 KB).
+pub const CLIENT_DOCUMENT_BYTES_MAX: usize = 5 * 1024;
+/// Fetching that document, all in all.
+pub const CLIENT_DOCUMENT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a document that was fetched counts.
+pub const CLIENT_DOCUMENT_LIFE: Duration = Duration::from_mins(10);
+/// Documents that are remembered.
+pub const CLIENT_DOCUMENTS_MAX: usize = 64;
+/// Documents that are fetched at the same time.
+pub const CLIENT_DOCUMENTS_FETCHED_MAX: usize = 4;
+
 /// Wrong fields that one refusal names. Whoever has more starts over anyway.
 pub const PROBLEMS_MAX: usize = 20;
 

@@ -30,6 +30,7 @@ const DOORS: &[&str] = &[
     ".step_agent(",
     ".step_approval(",
     ".step_attempt(",
+    ".step_connection(",
     ".step_direct_turn(",
     ".step_objective(",
     ".step_proposal(",

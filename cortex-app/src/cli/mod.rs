@@ -7,6 +7,7 @@ mod call;
 mod changes;
 mod completions;
 mod config;
+mod connection;
 mod demo;
 mod doctor;
 mod edit;
@@ -69,6 +70,7 @@ enum Command {
     Approvals(approvals::Approvals),
     #[command(alias = "rule")]
     Rules(rules::Rules),
+    Connection(connection::Connection),
     Message(message::Message),
     Events(events::Events),
     Call(call::Call),
@@ -105,6 +107,7 @@ impl Command {
             Self::Proposal(command) => command.run(global, screen).await,
             Self::Approvals(command) => command.run(global, screen).await,
             Self::Rules(command) => command.run(global, screen).await,
+            Self::Connection(command) => command.run(global, screen).await,
             Self::Message(command) => command.run(global, screen).await,
             Self::Events(command) => command.run(global, screen).await,
             Self::Call(command) => command.run(global, screen).await,

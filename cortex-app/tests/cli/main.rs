@@ -4,6 +4,7 @@
 mod approvals;
 mod attach;
 mod configuration;
+mod connections;
 mod doctor;
 mod home;
 mod message;

@@ -24,7 +24,8 @@ pub use arguments::{one_of, present, read, schema_of};
 pub use command::{Command, CommandDef, Effect, Reply, Tool, ToolDef};
 pub use cx::{Catalogue, Cx, Granted};
 pub use reply::{
-    AgentReply, ApprovalReply, ObjectiveReply, ProjectReply, ProposalReply, RuleList, TaskReply,
+    AgentReply, ApprovalReply, ConnectionReply, ObjectiveReply, ProjectReply, ProposalReply,
+    RuleList, TaskReply,
 };
 
 /// Every tool, in the order in which callers see them.
@@ -63,7 +64,7 @@ pub static TOOLS: [ToolDef; 31] = [
 ];
 
 /// Every command that only the person may give, in the order of the reference.
-pub static OPERATOR: [CommandDef; 21] = [
+pub static OPERATOR: [CommandDef; 25] = [
     CommandDef::of::<operator::AddProject>(),
     CommandDef::of::<operator::UpdateProject>(),
     CommandDef::of::<operator::RemoveProject>(),
@@ -83,6 +84,10 @@ pub static OPERATOR: [CommandDef; 21] = [
     CommandDef::of::<operator::MoveRule>(),
     CommandDef::of::<operator::RemoveRule>(),
     CommandDef::of::<operator::TestRules>(),
+    CommandDef::of::<operator::ListConnections>(),
+    CommandDef::of::<operator::AllowConnection>(),
+    CommandDef::of::<operator::DenyConnection>(),
+    CommandDef::of::<operator::RevokeConnection>(),
     CommandDef::of::<operator::CheckRuntimes>(),
     CommandDef::of::<operator::CoreStatus>(),
 ];

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::cx::Granted;
 use super::view::{
-    AgentView, ApprovalView, Detail, ObjectiveView, ProjectView, ProposalView, RuleView, TaskView,
+    AgentView, ApprovalView, ConnectionView, Detail, ObjectiveView, ProjectView, ProposalView,
+    RuleView, TaskView,
 };
 
 use crate::domain::approval::Unmatched;
@@ -61,6 +62,14 @@ pub struct ProposalReply {
 pub struct ApprovalReply {
     /// The request.
     pub approval: ApprovalView,
+}
+
+/// The connection of a remote client as it is after the call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectionReply {
+    /// The connection.
+    pub connection: ConnectionView,
 }
 
 /// The effective list of a project: every rule that counts for it, in order.

@@ -117,6 +117,14 @@ events! {
     ApprovalExpired = "approval.expired", Person;
     /// The rules of a project about tool requests changed.
     RulesChanged = "rules.changed", Person;
+    /// A remote client asks to be connected, and waits for the person.
+    ConnectionRequested = "connection.requested", Person;
+    /// A remote client was allowed or denied.
+    ConnectionDecided = "connection.decided", Person;
+    /// A remote client took the tokens that it was allowed.
+    ConnectionEstablished = "connection.established", Person;
+    /// A connection of a remote client expired or was revoked.
+    ConnectionEnded = "connection.ended", Person;
     /// The core is ready.
     CoreStarted = "core.started", Person;
     /// The core stopped in order.

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::machine::{Machine, walk};
-use super::{agent, approval, attempt, message, objective, proposal, steer, task, turn, workspace};
+use super::{
+    agent, approval, attempt, connection, message, objective, proposal, steer, task, turn,
+    workspace,
+};
 
 /// A lifecycle as the page tells it.
 struct Page {
@@ -125,7 +128,7 @@ impl Page {
     }
 }
 
-fn pages() -> [Page; 10] {
+fn pages() -> [Page; 11] {
     [
         flow(),
         task(),
@@ -137,6 +140,7 @@ fn pages() -> [Page; 10] {
         approval(),
         proposal(),
         message(),
+        connection(),
     ]
 }
 
@@ -281,6 +285,18 @@ fn message() -> Page {
         states: ("MessageState", source),
         inputs: ("MessageInput", source),
         drawn: Drawn::of(&message::MessageState::Waiting, &inputs, true, variant),
+    }
+}
+
+fn connection() -> Page {
+    let source = include_str!("connection.rs");
+    let inputs = connection::tests::inputs();
+    Page {
+        title: "Connection",
+        about: "The access of a remote client by `mcp.public_url`. Only what the person allowed at the machine connects.",
+        states: ("ConnectionState", source),
+        inputs: ("ConnectionInput", source),
+        drawn: Drawn::of(&connection::ConnectionState::Pending, &inputs, true, variant),
     }
 }
 

@@ -11,6 +11,7 @@ pub mod attempt;
 mod board;
 pub mod capability;
 mod claim;
+pub mod connection;
 pub mod event;
 pub mod graph;
 pub mod hold;

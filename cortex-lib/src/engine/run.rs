@@ -230,6 +230,7 @@ impl Engine {
                 }
                 Timer::TurnGrace(id) => tx.give_up_direct_turn(id, &settings),
                 Timer::ApprovalDue(id) => tx.approval_timed_out(id, &settings),
+                Timer::ConnectionDue(id) => tx.connection_timed_out(id),
                 Timer::MessagesDue => tx.expire_due_messages(),
             }
         })

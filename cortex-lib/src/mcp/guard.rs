@@ -2,6 +2,8 @@
 //!
 //! What passes is one JSON-RPC message of a caller that is known; nothing else reaches the protocol.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
@@ -12,8 +14,10 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Uri};
 use rmcp::model::ProtocolVersion;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use super::Public;
 use super::message;
 use super::refusal::Refusal;
 use super::slots::Slot;
@@ -28,7 +32,7 @@ use crate::secret::{Secret, SecretHash};
 /// Where MCP is.
 pub(super) const PATH: &str = "/mcp";
 /// Where clients look for what the endpoint is (RFC 9728).
-const METADATA_PATH: &str = "/.well-known/oauth-protected-resource";
+pub(super) const METADATA_PATH: &str = "/.well-known/oauth-protected-resource";
 /// The versions of the protocol that are spoken, newest first.
 pub(super) static VERSIONS: [ProtocolVersion; 3] =
     [ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_03_26];
@@ -40,8 +44,10 @@ const VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version
 pub(super) enum Admitted {
     /// A message for the protocol; its caller is among the extensions.
     Message(Box<Request<Full<Bytes>>>),
-    /// The question what the endpoint is, asked at this host.
-    Metadata { host: String },
+    /// The question what the endpoint is, with its answer.
+    Metadata(Value),
+    /// A request about access, by the public address.
+    Public(Arc<Public>, Box<Request<Incoming>>),
 }
 
 /// Lets requests in.
@@ -50,11 +56,17 @@ pub(super) struct Guard {
     port: u16,
     core: Core,
     user: watch::Receiver<SecretHash>,
+    public: Option<Arc<Public>>,
 }
 
 impl Guard {
-    pub(super) fn new(port: u16, core: Core, user: watch::Receiver<SecretHash>) -> Self {
-        Self { port, core, user }
+    pub(super) fn new(
+        port: u16,
+        core: Core,
+        user: watch::Receiver<SecretHash>,
+        public: Option<Arc<Public>>,
+    ) -> Self {
+        Self { port, core, user, public }
     }
 
     /// Lets a request in, or says why not.
@@ -64,9 +76,13 @@ impl Guard {
         slot: &Slot,
     ) -> Result<Admitted, Refusal> {
         let (mut head, body) = request.into_parts();
-        let caller = match self.check_head(&head, slot).map_err(Refusal::closing)? {
+        let visitor = self.check_head(&head, slot).map_err(Refusal::closing)?;
+        let caller = match visitor {
             Visitor::Known(caller) => caller,
-            Visitor::Curious { host } => return Ok(Admitted::Metadata { host }),
+            Visitor::Curious(about) => return Ok(Admitted::Metadata(about)),
+            Visitor::Remote(public) => {
+                return Ok(Admitted::Public(public, Box::new(Request::from_parts(head, body))));
+            }
         };
         let body = read(body).await.map_err(Refusal::closing)?;
         message::check(&body).map_err(|problem| Refusal::new(Code::HttpBadRequest, problem))?;
@@ -81,7 +97,10 @@ impl Guard {
     fn check_head(&self, head: &Parts, slot: &Slot) -> Result<Visitor, Refusal> {
         check_size(&head.headers)?;
         let host = self.check_host(head)?;
-        check_origin(&head.headers)?;
+        // Who serves the endpoint to others serves it to their pages too.
+        if self.public.is_none() {
+            check_origin(&head.headers)?;
+        }
         match head.uri.path() {
             PATH => {}
             path if path
@@ -89,7 +108,12 @@ impl Guard {
                 .is_some_and(|of| of.is_empty() || of == PATH) =>
             {
                 allow(head, &Method::GET)?;
-                return Ok(Visitor::Curious { host: host.to_owned() });
+                return Ok(Visitor::Curious(self.metadata(host)));
+            }
+            path if let Some(public) = self.public_at(host)
+                && Public::serves(path) =>
+            {
+                return Ok(Visitor::Remote(Arc::clone(public)));
             }
             _ => return Err(Refusal::new(Code::HttpNotFound, "nothing is at this path")),
         }
@@ -109,6 +133,7 @@ impl Guard {
     fn check_host<'a>(&self, head: &'a Parts) -> Result<&'a str, Refusal> {
         let ours = |host: &str| {
             ["127.0.0.1", "localhost"].iter().any(|name| host == format!("{name}:{}", self.port))
+                || self.public_at(host).is_some()
         };
         let forbidden = || {
             let message =
@@ -121,10 +146,31 @@ impl Guard {
         only(&head.headers, &HOST).filter(|host| ours(host)).ok_or_else(forbidden)
     }
 
+    /// The public address, for a request that came by it.
+    fn public_at(&self, host: &str) -> Option<&Arc<Public>> {
+        self.public.as_ref().filter(|public| public.is_host(host))
+    }
+
+    /// What the endpoint is (RFC 9728). At this machine it names no authorization server: clients that find one ignore
+    /// the credential they were configured with.
+    fn metadata(&self, host: &str) -> Value {
+        if let Some(public) = self.public_at(host) {
+            return public.metadata();
+        }
+        json!({
+            "resource": format!("http://{host}{PATH}"),
+            "resource_name": "Cortex",
+            "bearer_methods_supported": ["header"],
+        })
+    }
+
     fn identify(&self, headers: &HeaderMap, host: &str) -> Result<Caller, Refusal> {
         let refuse = |code: Code, message: &str| {
-            let challenge =
-                format!("Bearer resource_metadata=\"http://{host}{METADATA_PATH}{PATH}\"");
+            let metadata = match self.public_at(host) {
+                Some(public) => public.metadata_url(),
+                None => format!("http://{host}{METADATA_PATH}{PATH}"),
+            };
+            let challenge = format!("Bearer resource_metadata=\"{metadata}\"");
             let challenge = if code == Code::AuthInvalid {
                 challenge + ", error=\"invalid_token\""
             } else {
@@ -142,7 +188,7 @@ impl Guard {
         let Some(token) = only(headers, &AUTHORIZATION).and_then(bearer) else {
             return Err(refuse(Code::AuthInvalid, "the credential is not one Bearer token"));
         };
-        match self.caller_of(&Secret::new(token).hash()) {
+        match self.caller_of(&Secret::new(token).hash(), host) {
             Ok(Some(caller)) => Ok(caller),
             Ok(None) => Err(refuse(Code::AuthInvalid, "the credential is not known")),
             Err(error) => Err(self.full(error)),
@@ -151,8 +197,14 @@ impl Guard {
 
     /// Whose credential it is. Sessions are looked up by hash: how long that takes tells nothing about the
     /// credential behind it.
-    fn caller_of(&self, hash: &SecretHash) -> Result<Option<Caller>> {
+    fn caller_of(&self, hash: &SecretHash, host: &str) -> Result<Option<Caller>> {
         if *self.user.borrow() == *hash {
+            return Ok(Some(Caller::User));
+        }
+        // What a remote client holds is for the public address alone.
+        if let Some(public) = self.public_at(host)
+            && public.opens(hash)?
+        {
             return Ok(Some(Caller::User));
         }
         self.core.store().read(|tx| {
@@ -185,7 +237,8 @@ impl Guard {
 #[derive(Debug)]
 enum Visitor {
     Known(Caller),
-    Curious { host: String },
+    Curious(Value),
+    Remote(Arc<Public>),
 }
 
 fn check_size(headers: &HeaderMap) -> Result<(), Refusal> {

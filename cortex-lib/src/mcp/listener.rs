@@ -13,15 +13,13 @@ use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
-use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 use tokio_io_timeout::TimeoutWriter;
 use tokio_util::sync::CancellationToken;
 
 use super::endpoint::Endpoint;
-use super::guard::{Admitted, Guard, PATH};
+use super::guard::{Admitted, Guard};
 use super::refusal::{self, Answer, Refusal, json_answer};
 use super::slots::{Slot, Slots};
 use crate::api::Catalogue;
@@ -32,7 +30,6 @@ use crate::limits::{
     MCP_ACCEPT_PAUSE, MCP_BODY_BYTES_MAX, MCP_HEAD_BUFFER_BYTES, MCP_HEAD_TIMEOUT, MCP_LINGER,
     MCP_LINGER_BYTES_MAX, MCP_STOP_GRACE, MCP_WRITE_TIMEOUT,
 };
-use crate::secret::SecretHash;
 
 /// The accept loop and what its connections share.
 pub(super) struct Listener {
@@ -48,17 +45,13 @@ struct Desk {
 }
 
 impl Listener {
-    pub(super) fn new(
-        core: &Core,
-        port: u16,
-        user: watch::Receiver<SecretHash>,
-        catalogue: Catalogue,
-        work: &Supervisor,
-    ) -> Self {
+    pub(super) fn new(core: &Core, guard: Guard, catalogue: Catalogue, work: &Supervisor) -> Self {
         let endpoint = Endpoint::new(core.clone(), catalogue, work.stopping());
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
+            // The guard has compared the host to the letter, and knows the public one.
+            .disable_allowed_hosts()
             .with_max_request_body_bytes(MCP_BODY_BYTES_MAX);
         let protocol = StreamableHttpService::new(
             move || Ok(endpoint.clone()),
@@ -66,7 +59,7 @@ impl Listener {
             config,
         );
         Self {
-            desk: Arc::new(Desk { guard: Guard::new(port, core.clone(), user), protocol }),
+            desk: Arc::new(Desk { guard, protocol }),
             slots: Slots::default(),
             work: work.clone(),
         }
@@ -176,7 +169,8 @@ impl Desk {
                 let answer = self.protocol.handle(*request).await;
                 if is_ours(&answer) { answer } else { foreign(answer).await }
             }
-            Ok(Admitted::Metadata { host }) => metadata(&host),
+            Ok(Admitted::Metadata(about)) => json_answer(StatusCode::OK, &about),
+            Ok(Admitted::Public(public, request)) => public.answer(*request).await,
             Err(refusal) => {
                 let error = refusal.error();
                 let id = error.correlation_id().map(CorrelationId::as_str);
@@ -185,17 +179,6 @@ impl Desk {
             }
         }
     }
-}
-
-/// What the endpoint is (RFC 9728). It names no authorization server: clients that find one ignore the
-/// credential they were configured with.
-fn metadata(host: &str) -> Answer {
-    let body = json!({
-        "resource": format!("http://{host}{PATH}"),
-        "resource_name": "Cortex",
-        "bearer_methods_supported": ["header"],
-    });
-    json_answer(StatusCode::OK, &body)
 }
 
 /// Whether an answer is in the form that is promised: JSON, or nothing for a notification.

@@ -8,12 +8,17 @@ mod endpoint;
 mod guard;
 mod listener;
 mod message;
+#[cfg(not(feature = "oauth"))]
+mod no_oauth;
+#[cfg(feature = "oauth")]
+pub mod oauth;
 mod refusal;
 mod slots;
 mod user_token;
 
 use std::io;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -27,7 +32,12 @@ use crate::engine::Supervisor;
 use crate::error::{Code, Error, Result};
 use crate::limits::MCP_STOP_GRACE;
 use crate::secret::{Secret, SecretHash};
+use guard::Guard;
 use listener::Listener;
+#[cfg(not(feature = "oauth"))]
+use no_oauth::Public;
+#[cfg(feature = "oauth")]
+use oauth::{Public, PublicUrl};
 
 /// How the endpoint is served.
 #[derive(Clone, Debug)]
@@ -46,6 +56,8 @@ pub struct McpOptions {
 pub struct McpSocket {
     port: u16,
     listener: TcpListener,
+    #[cfg(feature = "oauth")]
+    public: Option<PublicUrl>,
 }
 
 /// An endpoint that is served. It ends when it is dropped; [`stop`](Self::stop) lets requests finish.
@@ -66,7 +78,12 @@ pub async fn bind(port: u16) -> Result<McpSocket> {
     let failed = |error| cannot_listen(port, &error);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(failed)?;
     let port = listener.local_addr().map_err(failed)?.port();
-    Ok(McpSocket { port, listener })
+    Ok(McpSocket {
+        port,
+        listener,
+        #[cfg(feature = "oauth")]
+        public: None,
+    })
 }
 
 /// Serves the tools of `cortex` on 127.0.0.1 to clients of the user. Sessions of agents are not told of it: for
@@ -90,6 +107,13 @@ impl McpSocket {
         self.port
     }
 
+    /// Lets clients from elsewhere come by a public address, which a reverse proxy serves. Default: none do.
+    #[cfg(feature = "oauth")]
+    #[must_use]
+    pub fn public_url(self, url: PublicUrl) -> Self {
+        Self { public: Some(url), ..self }
+    }
+
     /// Serves the tools of `cortex`. `token` is the credential of the person who runs Cortex.
     ///
     /// The endpoint outlives its core: when the core has stopped it says so.
@@ -98,11 +122,17 @@ impl McpSocket {
     }
 
     fn serve_catalogue(self, cortex: &Cortex, token: &Secret, catalogue: Catalogue) -> McpServer {
-        let Self { port, listener } = self;
+        let core = cortex.core();
+        #[cfg(feature = "oauth")]
+        let public = self.public.map(|url| Arc::new(Public::new(url, core.clone())));
+        #[cfg(not(feature = "oauth"))]
+        let public: Option<Arc<Public>> = None;
+        let port = self.port;
         let (user, current) = watch::channel(token.hash());
         let work = Supervisor::default();
-        let accept = Listener::new(cortex.core(), port, current, catalogue, &work);
-        work.spawn(accept.run(listener));
+        let guard = Guard::new(port, core.clone(), current, public);
+        let accept = Listener::new(core, guard, catalogue, &work);
+        work.spawn(accept.run(self.listener));
         tracing::info!(port, "MCP is served");
         McpServer { port, user, _ends_when_dropped: work.stopping().drop_guard(), work }
     }

@@ -8,7 +8,10 @@ mod agents;
 mod approvals;
 mod attempts;
 mod board;
+mod connections;
 mod flow;
+#[cfg(feature = "oauth")]
+mod grants;
 mod messages;
 mod objectives;
 mod planner;
@@ -27,6 +30,10 @@ pub use attempts::AttemptReport;
 pub(crate) use attempts::last_failure_text;
 pub use board::BoardFacts;
 pub(crate) use board::Work;
+#[cfg(feature = "oauth")]
+pub use grants::Question;
+#[cfg(feature = "oauth")]
+pub(crate) use grants::{Exchange, Tokens};
 pub use messages::{Post, Posted};
 pub use objectives::NewObjective;
 pub use proposals::NewProposal;

@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 
 use super::row::Row;
 use crate::ids::{
-    AgentId, ApprovalId, AttemptId, CorrelationId, MessageId, ObjectiveId, ProjectId, ProposalId,
-    RuntimeId, SessionId, TaskId, TurnId,
+    AgentId, ApprovalId, AttemptId, ConnectionId, CorrelationId, MessageId, ObjectiveId, ProjectId,
+    ProposalId, RuntimeId, SessionId, TaskId, TurnId,
 };
 use crate::time::Timestamp;
 
@@ -32,6 +32,7 @@ text_columns!(
     AgentId,
     ApprovalId,
     AttemptId,
+    ConnectionId,
     CorrelationId,
     MessageId,
     ObjectiveId,

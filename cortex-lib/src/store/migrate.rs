@@ -19,7 +19,8 @@ use crate::time::Timestamp;
 const APPLICATION_ID: i32 = 0x4352_5458;
 
 /// Every migration, in order. A released one is never edited; a change is a new file.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_init.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("migrations/0001_init.sql"), include_str!("migrations/0002_connection.sql")];
 
 /// Whether a commit waits for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,11 +19,14 @@ mod agent;
 mod approval;
 mod attempt;
 mod column;
+mod connection;
 mod data_dir;
 mod event_log;
 #[cfg(any(test, feature = "testing"))]
 mod faults;
 mod feed;
+#[cfg(feature = "oauth")]
+mod grant;
 mod handle;
 mod message;
 mod migrate;
@@ -84,6 +87,7 @@ for_tests!(
     self::attempt::AttemptFailure,
     self::attempt::Files,
     self::attempt::VerificationRecord,
+    self::connection::Connection,
     self::event_log::AgentEventFilter,
     self::event_log::NewEvent,
     self::handle::Store,
@@ -104,6 +108,9 @@ for_tests!(
     self::workspace::Intent,
     self::workspace::WorkspaceRow,
 );
+
+#[cfg(feature = "oauth")]
+pub(crate) use self::grant::{RegisteredClient, TokenKind};
 
 #[cfg(any(test, feature = "testing"))]
 pub use self::faults::{Fate, Faults, NoFaults};

@@ -3,7 +3,7 @@
 use super::row::Row;
 use super::{ReadTx, WriteTx};
 use crate::error::Result;
-use crate::ids::{ApprovalId, AttemptId, TurnId};
+use crate::ids::{ApprovalId, AttemptId, ConnectionId, TurnId};
 use crate::time::Timestamp;
 
 /// What a timer is for.
@@ -17,6 +17,8 @@ pub enum Timer {
     TurnGrace(TurnId),
     /// The patience with a person who was asked about a tool is over.
     ApprovalDue(ApprovalId),
+    /// The time of a connection is over: nobody decided, or its client did not come back.
+    ConnectionDue(ConnectionId),
     /// The time to live of a message, or of an idempotency key, is over. One for all: it is set to the first.
     MessagesDue,
 }
@@ -28,6 +30,7 @@ impl Timer {
             Self::AttemptGrace(id) => (id.as_str(), "attempt_grace"),
             Self::TurnGrace(id) => (id.as_str(), "turn_grace"),
             Self::ApprovalDue(id) => (id.as_str(), "approval_due"),
+            Self::ConnectionDue(id) => (id.as_str(), "connection_due"),
             Self::MessagesDue => ("messages", "messages_due"),
         }
     }
@@ -39,6 +42,7 @@ impl Timer {
             "attempt_grace" => Some(Self::AttemptGrace(AttemptId::new(subject))),
             "turn_grace" => Some(Self::TurnGrace(TurnId::new(subject))),
             "approval_due" => Some(Self::ApprovalDue(ApprovalId::new(subject))),
+            "connection_due" => Some(Self::ConnectionDue(ConnectionId::new(subject))),
             "messages_due" => Some(Self::MessagesDue),
             _ => None,
         })

@@ -50,6 +50,13 @@ impl Request {
         self.headers.iter().map(|(name, value)| (&**name, &**value))
     }
 
+    /// Sends this body, and its length.
+    pub fn with_body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        let length = self.body.len().to_string();
+        self.with("Content-Length", length)
+    }
+
     /// Sets a header.
     pub fn with(self, name: &str, value: impl Into<String>) -> Self {
         self.without(name).and(name, value)

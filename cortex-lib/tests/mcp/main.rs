@@ -3,6 +3,8 @@
 
 mod attacks;
 mod http;
+#[cfg(feature = "oauth")]
+mod oauth;
 mod protocol;
 mod refusals;
 mod serving;

@@ -3,6 +3,7 @@
 mod agent;
 mod approval;
 mod attempt;
+mod connection;
 mod message;
 mod objective;
 mod project;
@@ -13,6 +14,7 @@ mod task;
 pub use agent::{AgentCurrent, AgentSession, AgentView};
 pub use approval::{ApprovalView, RuleView};
 pub use attempt::{AttemptView, VerificationView};
+pub use connection::ConnectionView;
 pub use message::{MessageFrom, MessageFromKind, MessageView};
 pub use objective::{FlowStateView, FlowView, ObjectiveSource, ObjectiveView};
 pub use project::ProjectView;

@@ -31,7 +31,7 @@ async fn a_store_of_a_newer_version_is_refused_by_name_and_left_alone() {
     let error = home.try_open(10).unwrap_err();
     assert_eq!(error.code(), Code::StoreNewer);
     assert!(
-        error.message().ends_with("has version 9; this Cortex knows versions up to 1"),
+        error.message().ends_with("has version 9; this Cortex knows versions up to 2"),
         "{error}"
     );
     assert_eq!(contents(home.dir.path()), before);

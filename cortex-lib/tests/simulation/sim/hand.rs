@@ -16,7 +16,7 @@ use cortex_lib::domain::task::TaskStatus;
 use cortex_lib::error::Code;
 use cortex_lib::ids::{AgentId, ApprovalId, MessageId, ObjectiveId, ProjectId, ProposalId, TaskId};
 use cortex_lib::port::ScriptedWorld;
-use cortex_lib::store::DecisionKind;
+use cortex_lib::store::{DecisionKind, Store};
 use futures_util::future::join;
 
 use super::dice::Dice;
@@ -63,6 +63,7 @@ pub struct Told {
 /// One caller, while it does one thing.
 pub struct Hand {
     pub cortex: Cortex,
+    pub store: Store,
     pub cx: Cx,
     pub dice: Dice,
     pub told: Rc<RefCell<Told>>,
@@ -73,7 +74,7 @@ pub struct Hand {
 impl Hand {
     /// The person.
     pub fn new(
-        cortex: &Cortex,
+        (cortex, store): (&Cortex, &Store),
         world: &ScriptedWorld,
         told: &Rc<RefCell<Told>>,
         name: u8,
@@ -81,6 +82,7 @@ impl Hand {
     ) -> Self {
         Self {
             cortex: cortex.clone(),
+            store: store.clone(),
             cx: cortex.as_user(),
             dice,
             told: Rc::clone(told),
@@ -93,6 +95,7 @@ impl Hand {
     pub fn acting_for(&self, caller: Caller) -> Self {
         Self {
             cortex: self.cortex.clone(),
+            store: self.store.clone(),
             cx: self.cortex.as_caller(caller),
             dice: self.dice.fork(),
             told: Rc::clone(&self.told),

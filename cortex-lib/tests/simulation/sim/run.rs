@@ -365,7 +365,7 @@ struct Work<'a> {
 
 impl Work<'_> {
     fn hand(&self, name: u8, dice: Dice) -> Hand {
-        Hand::new(self.cortex, &self.sim.world, &self.sim.told, name, dice)
+        Hand::new((self.cortex, self.store), &self.sim.world, &self.sim.told, name, dice)
     }
 
     /// Returns what was broken.

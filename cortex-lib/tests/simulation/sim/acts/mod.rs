@@ -11,6 +11,7 @@ use super::hand::Hand;
 mod agents;
 mod approvals;
 mod bus;
+mod connections;
 mod files;
 mod flow;
 mod objectives;
@@ -76,6 +77,7 @@ static ACTS: &[Act] = acts![
     7 approvals::answer_approvals,
     4 approvals::keep_rules,
     1 approvals::try_rules,
+    3 connections::decide_connections,
     14 objectives::create_objective,
     3 tasks::cancel_task,
     5 tasks::approve_task,

@@ -77,7 +77,14 @@ const RULES: &[Rule] = &[
         "SELECT subject FROM timer WHERE kind <> 'messages_due' AND NOT EXISTS
             (SELECT 1 FROM attempt WHERE attempt_id = subject AND ended_at IS NULL) AND NOT EXISTS
             (SELECT 1 FROM turn WHERE turn_id = subject AND ended_at IS NULL) AND NOT EXISTS
-            (SELECT 1 FROM approval WHERE approval_id = subject AND status = 'pending')",
+            (SELECT 1 FROM approval WHERE approval_id = subject AND status = 'pending') AND NOT EXISTS
+            (SELECT 1 FROM connection WHERE connection_id = subject AND ended_at IS NULL)",
+    ),
+    (
+        Promise::NothingWaitsForEver,
+        "a connection is open and nobody counts its time",
+        "SELECT connection_id FROM connection AS c WHERE ended_at IS NULL AND NOT EXISTS
+            (SELECT 1 FROM timer WHERE subject = c.connection_id AND kind = 'connection_due')",
     ),
     (
         Promise::AnswersAreDeclared,
