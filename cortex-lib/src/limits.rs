@@ -199,6 +199,8 @@ pub const MCP_LINGER_BYTES_MAX: u64 = 8 * 1024 * 1024;
 pub const MCP_LINGER: Duration = Duration::from_secs(1);
 /// The pause of the accept loop when the machine has no sockets left.
 pub const MCP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long a client may keep the list of tools. It changes only with Cortex itself and with the caller's role.
+pub const MCP_FRESH: Duration = Duration::from_mins(5);
 /// Requests have this long to end when the endpoint stops.
 pub const MCP_STOP_GRACE: Duration = Duration::from_secs(5);
 

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use hyper::http::request::Parts;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest, CustomResult,
-    ErrorCode, ErrorData, Extensions, Implementation, ListToolsResult, PaginatedRequestParams,
-    ProtocolVersion, ServerCapabilities, ServerConfig, Tool, ToolAnnotations,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest,
+    CustomResult, DiscoverResult, ErrorCode, ErrorData, Extensions, Implementation,
+    ListToolsResult, PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
+    ServerResult, Tool, ToolAnnotations,
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
@@ -22,10 +23,13 @@ use crate::api::{Caller, Catalogue, Cx, Effect, ToolDef};
 use crate::engine::Core;
 use crate::error::{Code, Error, Result};
 use crate::ids::CorrelationId;
+use crate::limits::MCP_FRESH;
 
 const CALL: &str = "tools/call";
 /// The methods that exist. Parameters that do not fit one of them are the caller's mistake.
 const METHODS: [&str; 4] = ["initialize", "ping", "tools/list", CALL];
+/// Those of the versions in which each message stands for itself.
+const STATELESS_METHODS: [&str; 3] = ["server/discover", "tools/list", CALL];
 
 /// Answers the messages of callers that the guard let in.
 #[derive(Clone, Debug)]
@@ -110,7 +114,17 @@ impl ServerHandler for Endpoint {
     ) -> Result<ListToolsResult, ErrorData> {
         let caller = caller(&context.extensions)?;
         let usable = self.shown.iter().filter(|(tool, _)| tool.access.admits(&caller));
-        Ok(ListToolsResult::with_all_items(usable.map(|(_, tool)| tool.clone()).collect()))
+        let list = ListToolsResult::with_all_items(usable.map(|(_, tool)| tool.clone()).collect());
+        Ok(if is_stateless(&context) {
+            list.with_ttl_ms(fresh_ms()).with_cache_scope(CacheScope::Private)
+        } else {
+            list
+        })
+    }
+
+    async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
+        let found = DiscoverResult::from_server_info(VERSIONS.to_vec(), self.get_info());
+        Ok(found.with_ttl_ms(fresh_ms()).with_cache_scope(CacheScope::Private))
     }
 
     async fn call_tool(
@@ -129,7 +143,9 @@ impl ServerHandler for Endpoint {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let CustomRequest { method, params, .. } = request;
-        if !METHODS.contains(&method.as_str()) {
+        let stateless = is_stateless(&context);
+        let methods = if stateless { &STATELESS_METHODS[..] } else { &METHODS };
+        if !methods.contains(&method.as_str()) {
             let message = format!("there is no method {}", clip(&method));
             return Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None));
         }
@@ -142,6 +158,10 @@ impl ServerHandler for Endpoint {
         };
         // Arguments of a wrong type are refused by the tool like all other wrong arguments.
         let result = self.answer(name.to_owned(), args.clone(), &context).await?;
+        let mut result = ServerResult::CallToolResult(result);
+        if !stateless {
+            result.strip_result_type_for_legacy_peer();
+        }
         let result = serde_json::to_value(result)
             .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
         Ok(CustomResult::new(result))
@@ -170,6 +190,16 @@ fn caller(extensions: &Extensions) -> Result<Caller, ErrorData> {
         .and_then(|head| head.extensions.get::<Caller>())
         .cloned()
         .ok_or_else(|| ErrorData::internal_error("nobody found out who calls", None))
+}
+
+/// Whether a message is of a version that has no `initialize`: each message stands for itself.
+fn is_stateless(context: &RequestContext<RoleServer>) -> bool {
+    context.protocol_version().is_some_and(|version| !version.has_initialize())
+}
+
+/// How long a client may keep what it was told about the endpoint.
+fn fresh_ms() -> u64 {
+    MCP_FRESH.as_secs() * 1_000
 }
 
 fn show(tool: &ToolDef) -> Tool {

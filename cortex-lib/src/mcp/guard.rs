@@ -34,8 +34,12 @@ pub(super) const PATH: &str = "/mcp";
 /// Where clients look for what the endpoint is (RFC 9728).
 pub(super) const METADATA_PATH: &str = "/.well-known/oauth-protected-resource";
 /// The versions of the protocol that are spoken, newest first.
-pub(super) static VERSIONS: [ProtocolVersion; 3] =
-    [ProtocolVersion::V_2025_11_25, ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_03_26];
+pub(super) static VERSIONS: [ProtocolVersion; 4] = [
+    ProtocolVersion::V_2026_07_28,
+    ProtocolVersion::V_2025_11_25,
+    ProtocolVersion::V_2025_06_18,
+    ProtocolVersion::V_2025_03_26,
+];
 
 const VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
@@ -86,7 +90,7 @@ impl Guard {
         };
         let body = read(body).await.map_err(Refusal::closing)?;
         message::check(&body).map_err(|problem| Refusal::new(Code::HttpBadRequest, problem))?;
-        check_version(&head.headers)?;
+        check_version(&head.headers, &body)?;
         // What a client accepts is not held against it: the answer is JSON, and every client reads that.
         let accept = HeaderValue::from_static("application/json, text/event-stream");
         head.headers.insert(ACCEPT, accept);
@@ -301,9 +305,14 @@ fn check_length(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
-fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_version(headers: &HeaderMap, body: &[u8]) -> Result<(), Refusal> {
     let known = |wanted: &str| VERSIONS.iter().any(|version| version.as_str() == wanted);
-    if !headers.contains_key(VERSION_HEADER) || only(headers, &VERSION_HEADER).is_some_and(known) {
+    let wanted = only(headers, &VERSION_HEADER);
+    if !headers.contains_key(VERSION_HEADER) || wanted.is_some_and(known) {
+        return Ok(());
+    }
+    // Who says the version with each message understands the answer of the protocol, which lists what is spoken.
+    if wanted.is_some() && message::names_its_version(body) {
         return Ok(());
     }
     let known = VERSIONS.each_ref().map(ProtocolVersion::as_str).join(", ");

@@ -30,6 +30,13 @@ pub(super) fn check(body: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether a message says itself which version of the protocol it is of, as all have done since 2026-07-28.
+pub(super) fn names_its_version(body: &[u8]) -> bool {
+    const KEY: &str = "/params/_meta/io.modelcontextprotocol~1protocolVersion";
+    serde_json::from_slice::<Value>(body)
+        .is_ok_and(|message| message.pointer(KEY).is_some_and(Value::is_string))
+}
+
 fn without_method(message: &Map<String, Value>) -> &'static str {
     if message.contains_key("result") || message.contains_key("error") {
         "the message is an answer, and nothing was asked"
@@ -51,6 +58,18 @@ mod tests {
         ] {
             assert_eq!(check(body.as_bytes()), Ok(()), "{body}");
         }
+    }
+
+    #[test]
+    fn a_message_may_name_its_version() {
+        let of = |meta: &str| {
+            let params = format!(r#"{{"_meta":{meta}}}"#);
+            let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{params}}}"#);
+            names_its_version(body.as_bytes())
+        };
+        assert!(of(r#"{"io.modelcontextprotocol/protocolVersion":"2031-01-01"}"#));
+        assert!(!of(r#"{"io.modelcontextprotocol/protocolVersion":1}"#));
+        assert!(!of(r#"{"progressToken":"a"}"#));
     }
 
     #[test]

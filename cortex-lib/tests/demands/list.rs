@@ -34,7 +34,7 @@ pub(super) const SECTIONS: &[Section] = &[
             now(12, "`Content-Length` is required; a body has at most 1 MiB"),
             now(13, "No event stream: GET and DELETE answer 405"),
             now(14, "initialize, ping, tools/list and tools/call are answered"),
-            later(15, "Protocol versions 2025-03-26, 2025-06-18 and 2025-11-25", SERVER),
+            now(15, "Protocol versions 2025-03-26, 2025-06-18, 2025-11-25 and 2026-07-28"),
             now(16, "The server is named `cortex`"),
             now(17, "A notification answers 202"),
             now(18, "Batches are refused"),

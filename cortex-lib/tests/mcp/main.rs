@@ -9,6 +9,7 @@ mod protocol;
 mod refusals;
 mod serving;
 mod sessions;
+mod stateless;
 
 use cortex_lib::Cortex;
 use cortex_lib::mcp::{self, McpOptions, McpServer, UserToken};

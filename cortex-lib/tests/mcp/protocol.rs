@@ -15,6 +15,8 @@ async fn every_version_is_spoken_and_an_unknown_one_answered_with_the_newest() {
         ("2025-06-18", "2025-06-18"),
         ("2025-03-26", "2025-03-26"),
         ("2024-11-05", "2025-11-25"),
+        // It has no `initialize`: who sends one is of an earlier version.
+        ("2026-07-28", "2025-11-25"),
         ("2031-01-01", "2025-11-25"),
     ] {
         let client = json!({ "name": "test", "version": "1" });

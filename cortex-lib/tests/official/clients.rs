@@ -12,7 +12,7 @@ const PYTHON: &str = include_str!("sdk.py");
 const NODE: &str = include_str!("sdk.mjs");
 
 /// What a client says about the endpoint of a fresh core.
-async fn talk(mut client: Command) -> Value {
+pub async fn talk(mut client: Command) -> Value {
     let served = Served::open().await;
     client.env("CORTEX_MCP_URL", served.server.url());
     client.env("CORTEX_MCP_TOKEN", served.token.expose());
@@ -64,7 +64,7 @@ async fn python_client(mode: &str, version: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_python_client_lists_calls_and_cancels_as_it_likes_best() {
-    python_client("auto", "2025-11-25").await;
+    python_client("auto", "2026-07-28").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

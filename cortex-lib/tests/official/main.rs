@@ -8,6 +8,7 @@ mod bearer;
 mod clients;
 mod programs;
 mod suites;
+mod wire;
 
 use std::process::Command;
 use std::sync::Arc;

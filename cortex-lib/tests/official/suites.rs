@@ -38,6 +38,11 @@ async fn the_endpoint_conforms_to_the_revision_of_november_2025() {
     conforms("2025-11-25", include_str!("expected-2025-11-25.yaml")).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_endpoint_conforms_to_the_revision_of_july_2026() {
+    conforms("2026-07-28", include_str!("expected-2026-07-28.yaml")).await;
+}
+
 async fn inspect(arguments: &[&str]) -> Option<Output> {
     let node = Node::find()?;
     let served = Served::open().await;

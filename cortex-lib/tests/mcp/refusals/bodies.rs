@@ -131,7 +131,9 @@ pub fn messages(served: &Served) -> Vec<Row> {
 pub fn versions(served: &Served) -> Vec<Row> {
     let ping = served.post(PING);
     let version = |version: &str| ping.clone().with("MCP-Protocol-Version", version);
-    let no = || bad("the MCP-Protocol-Version is none of 2025-11-25, 2025-06-18, 2025-03-26");
+    let no = || {
+        bad("the MCP-Protocol-Version is none of 2026-07-28, 2025-11-25, 2025-06-18, 2025-03-26")
+    };
     vec![
         row("none", &ping, pong()),
         row("the newest", &version("2025-11-25"), pong()),
