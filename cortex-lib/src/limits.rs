@@ -199,6 +199,9 @@ pub const MCP_LINGER_BYTES_MAX: u64 = 8 * 1024 * 1024;
 pub const MCP_LINGER: Duration = Duration::from_secs(1);
 /// The pause of the accept loop when the machine has no sockets left.
 pub const MCP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// A client that waits for a long call hears of it this often: soon enough for a person who watches, and many times
+/// in the minute after which clients give up.
+pub const MCP_PROGRESS_EVERY: Duration = Duration::from_secs(3);
 /// How long a client may keep the list of tools. It changes only with Cortex itself and with the caller's role.
 pub const MCP_FRESH: Duration = Duration::from_mins(5);
 /// Requests have this long to end when the endpoint stops.

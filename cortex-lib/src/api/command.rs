@@ -3,6 +3,7 @@
 use std::any::TypeId;
 use std::pin::Pin;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
@@ -56,8 +57,20 @@ pub trait Command: Serialize + DeserializeOwned + JsonSchema + Send + Sized + 's
     fn call(self, cx: Granted<'_>) -> impl Future<Output = Result<Self::Output>> + Send;
 }
 
+/// What callers of a tool wait for when it takes long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// What happens meanwhile, as the beginning of a sentence.
+    pub what: &'static str,
+    /// The longest that it takes.
+    pub at_most: Duration,
+}
+
 /// A command that is also on MCP.
-pub trait Tool: Command {}
+pub trait Tool: Command {
+    /// What its callers wait for, if it may take longer than a few seconds. They are told while they wait.
+    const WAIT: Option<Wait> = None;
+}
 
 /// The answer of a command whose types are erased.
 pub type Reply<'a> = Pin<Box<dyn Future<Output = Result<Box<RawValue>>> + Send + 'a>>;
@@ -182,12 +195,16 @@ fn no_json(name: &str, error: &serde_json::Error) -> Error {
 
 /// A command that is known to be a tool.
 #[derive(Debug)]
-pub struct ToolDef(CommandDef);
+pub struct ToolDef {
+    /// What its callers wait for.
+    pub wait: Option<Wait>,
+    command: CommandDef,
+}
 
 impl ToolDef {
     /// Erases the types of `T`.
     pub const fn of<T: Tool>() -> Self {
-        Self(CommandDef::of::<T>())
+        Self { wait: T::WAIT, command: CommandDef::of::<T>() }
     }
 }
 
@@ -195,6 +212,6 @@ impl std::ops::Deref for ToolDef {
     type Target = CommandDef;
 
     fn deref(&self) -> &CommandDef {
-        &self.0
+        &self.command
     }
 }

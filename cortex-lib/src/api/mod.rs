@@ -21,7 +21,7 @@ pub mod view;
 
 pub use access::{Access, Caller, SessionCaller, SessionKind};
 pub use arguments::{one_of, present, read, schema_of};
-pub use command::{Command, CommandDef, Effect, Reply, Tool, ToolDef};
+pub use command::{Command, CommandDef, Effect, Reply, Tool, ToolDef, Wait};
 pub use cx::{Catalogue, Cx, Granted};
 pub use reply::{
     AgentReply, ApprovalReply, ConnectionReply, ObjectiveReply, ProjectReply, ProposalReply,

@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::guard::VERSIONS;
+use super::progress::Progress;
 use crate::api::{Caller, Catalogue, Cx, Effect, ToolDef};
 use crate::engine::Core;
 use crate::error::{Code, Error, Result};
@@ -85,7 +86,17 @@ impl Endpoint {
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
         let caller = caller(&context.extensions)?;
-        match self.run(caller, name, args, context.ct.clone()).await {
+        let wait = self.catalogue.tools.iter().find(|tool| tool.name == name).and_then(|t| t.wait);
+        let progress = Progress::wanted(wait, context);
+        let answer = self.run(caller, name, args, context.ct.clone());
+        let answer = match progress {
+            None => answer.await,
+            Some(progress) => tokio::select! { biased;
+                answer = answer => answer,
+                never = progress.tell() => match never {},
+            },
+        };
+        match answer {
             Ok(value) => Ok(CallToolResult::structured(value)),
             Err(error) if error.code() == Code::ToolNotFound => {
                 Err(ErrorData::invalid_params(error.message().to_owned(), None))

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use super::Public;
 use super::message;
+use super::progress::TakesStream;
 use super::refusal::Refusal;
 use super::slots::Slot;
 use crate::api::{Caller, SessionCaller, SessionKind};
@@ -92,6 +93,9 @@ impl Guard {
         message::check(&body).map_err(|problem| Refusal::new(Code::HttpBadRequest, problem))?;
         check_version(&head.headers, &body)?;
         // What a client accepts is not held against it: the answer is JSON, and every client reads that.
+        if let Some(takes) = TakesStream::told_by(&head.headers) {
+            head.extensions.insert(takes);
+        }
         let accept = HeaderValue::from_static("application/json, text/event-stream");
         head.headers.insert(ACCEPT, accept);
         head.extensions.insert(caller);

@@ -181,11 +181,15 @@ impl Desk {
     }
 }
 
-/// Whether an answer is in the form that is promised: JSON, or nothing for a notification.
+/// Whether an answer is in a form that is promised: JSON, a stream that tells of progress, or nothing for a
+/// notification.
 fn is_ours(answer: &Answer) -> bool {
-    let json =
-        |value: &hyper::header::HeaderValue| value.as_bytes().starts_with(b"application/json");
-    answer.status() == StatusCode::ACCEPTED || answer.headers().get(CONTENT_TYPE).is_some_and(json)
+    let promised = |value: &hyper::header::HeaderValue| {
+        let forms: [&[u8]; 2] = [b"application/json", b"text/event-stream"];
+        forms.iter().any(|form| value.as_bytes().starts_with(form))
+    };
+    answer.status() == StatusCode::ACCEPTED
+        || answer.headers().get(CONTENT_TYPE).is_some_and(promised)
 }
 
 /// Puts a refusal of the protocol crate, a line of text, into the form of ours.

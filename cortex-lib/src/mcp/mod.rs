@@ -2,7 +2,8 @@
 //!
 //! A request passes the accept loop (slots, deadlines), the guard (every refusal; it finds out who calls), the
 //! protocol of `rmcp` and the catalogue of tools, which is the same that Rust callers use. The endpoint keeps
-//! no state of its own: no sessions, no streams, one JSON answer for one POST.
+//! no state of its own: no sessions, and one answer for one POST. It is JSON, or the stream of events of a call whose
+//! client wants to hear of its progress.
 
 mod endpoint;
 mod guard;
@@ -12,6 +13,7 @@ mod message;
 mod no_oauth;
 #[cfg(feature = "oauth")]
 pub mod oauth;
+mod progress;
 mod refusal;
 mod slots;
 mod user_token;

@@ -1,6 +1,8 @@
 //! What only shows with tools and sessions of a test's own: who is who, and what becomes of a call whose caller
 //! leaves or whose tool breaks.
 
+mod progress;
+
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -11,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::api::{Access, Command, Effect, Granted, TOOLS, Tool, ToolDef};
+use crate::api::{Access, Command, Effect, Granted, TOOLS, Tool, ToolDef, Wait};
 use crate::domain::agent::{AgentState, Interaction, Role, Wanted};
 use crate::domain::usage::Usage;
 use crate::ids::{AgentId, ProjectId, RuntimeId, SessionId};
@@ -73,13 +75,19 @@ macro_rules! tool {
             }
         }
 
-        impl Tool for $name {}
+        impl Tool for $name {
+            const WAIT: Option<Wait> =
+                Some(Wait { what: "It works", at_most: Duration::from_mins(1) });
+        }
     };
 }
 
 static READ: Stage = Stage::new();
 static CHANGE: Stage = Stage::new();
 static PLAN: Stage = Stage::new();
+static STUDY: Stage = Stage::new();
+static WEAVE: Stage = Stage::new();
+static MUSE: Stage = Stage::new();
 
 async fn play(stage: &'static Stage) {
     let _tells = Tells(&stage.ended);
@@ -108,12 +116,29 @@ tool!(
     Crash = "crash", Writes, async { panic!("it crashes") }
 );
 
-static TEST_TOOLS: [ToolDef; 5] = [
+tool!(
+    /// Reads until it may go on, while its caller is told.
+    Study = "study", Reads, play(&STUDY)
+);
+tool!(
+    /// Changes something when it may go on, while its caller is told.
+    Weave = "weave", Writes, play(&WEAVE)
+);
+
+tool!(
+    /// Thinks until it may go on, while its caller is told.
+    Muse = "muse", WritesLast, play(&MUSE)
+);
+
+static TEST_TOOLS: [ToolDef; 8] = [
     ToolDef::of::<Watch>(),
     ToolDef::of::<Build>(),
     ToolDef::of::<Ponder>(),
     ToolDef::of::<Stumble>(),
     ToolDef::of::<Crash>(),
+    ToolDef::of::<Study>(),
+    ToolDef::of::<Weave>(),
+    ToolDef::of::<Muse>(),
 ];
 
 const TEST_CATALOGUE: Catalogue = Catalogue { tools: &TEST_TOOLS, operator: &[] };
@@ -136,11 +161,21 @@ async fn serve_tools(catalogue: Catalogue) -> Served {
 impl Served {
     /// Sends a request and leaves the rest to the test.
     async fn begin(&self, token: &str, method: &str, params: Value) -> TcpStream {
+        self.begin_accepting("*/*", token, method, params).await
+    }
+
+    async fn begin_accepting(
+        &self,
+        accept: &str,
+        token: &str,
+        method: &str,
+        params: Value,
+    ) -> TcpStream {
         let body =
             json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
         let request = format!(
             "POST /mcp HTTP/1.1\r\nHost: localhost:{}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\
-             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+             Accept: {accept}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             self.server.port(),
             body.len(),
         );

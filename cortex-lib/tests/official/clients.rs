@@ -12,16 +12,11 @@ const PYTHON: &str = include_str!("sdk.py");
 const NODE: &str = include_str!("sdk.mjs");
 
 /// What a client says about the endpoint of a fresh core.
-pub async fn talk(mut client: Command) -> Value {
+async fn talk(client: Command) -> Value {
     let served = Served::open().await;
-    client.env("CORTEX_MCP_URL", served.server.url());
-    client.env("CORTEX_MCP_TOKEN", served.token.expose());
-    client.env("AGENT_ID", served.agent.as_str());
-    let ran = tokio::task::block_in_place(|| client.output()).unwrap();
+    let said = served.talk([client]).await.remove(0);
     served.close().await;
-    let said = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "{said}");
-    serde_json::from_slice(&ran.stdout).unwrap()
+    said
 }
 
 /// What all clients must find.

@@ -92,6 +92,12 @@ def ask(version: str, method: str, params: dict, **said: str) -> None:
     connection.close()
 
 
+def wait(version: str) -> None:
+    """Calls a tool that takes longer than a client is left without a word."""
+    goal = {"project_id": os.environ["PROJECT_ID"], "goal": "Count the words."}
+    ask(version, "tools/call", {"name": "plan_objective", "arguments": goal, "_meta": {"progressToken": "t"}})
+
+
 def call(version: str, name, arguments, **said: str) -> None:
     ask(version, "tools/call", {"name": name, "arguments": arguments}, **said)
 
@@ -118,9 +124,11 @@ for version in EARLIER:
     ask(version, "initialize", {})
     ask(version, "ping", {})
     walk(version)
+wait(EARLIER[0])
 ask(NEWEST, "server/discover", {})
 ask(NEWEST, "ping", {})
 walk(NEWEST)
+wait(NEWEST)
 call(NEWEST, "list_projects", {}, Mcp_Name="list_agents")
 call(NEWEST, "list_projects", {}, MCP_Protocol_Version="2025-11-25")
 ask(NEWEST, "tools/list", {"_meta": {META + "clientCapabilities": 7}})

@@ -4,9 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::reply::TaskReply;
-use crate::api::{Access, Command, Effect, Granted, Tool};
+use crate::api::{Access, Command, Effect, Granted, Tool, Wait};
 use crate::error::{Code, Result};
 use crate::ids::TaskId;
+use crate::limits::{INTEGRATE_TIMEOUT, WORKTREE_REMOVAL_WAIT};
 
 /// Bring the result of a COMPLETED task that ran in a git worktree of its own (requirement `workspace_isolation`) into its project's folder. Exactly the commit that was verified or approved, which the branch `cortex/<task_id>` names, is squashed onto the folder's HEAD: the changes are staged there and never committed, so that you review and commit them. Nothing is merged, pushed or deleted in your branches.
 /// The worktree is removed afterwards and the branch stays; what was changed in the worktree since that commit is named in `integration.left_behind`, and then the worktree stays too. A task is integrated once. When it is refused, nothing has changed.
@@ -38,4 +39,9 @@ impl Command for IntegrateTask {
     }
 }
 
-impl Tool for IntegrateTask {}
+impl Tool for IntegrateTask {
+    const WAIT: Option<Wait> = Some(Wait {
+        what: "The result is brought into the project's folder",
+        at_most: INTEGRATE_TIMEOUT.saturating_add(WORKTREE_REMOVAL_WAIT),
+    });
+}

@@ -3,14 +3,14 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::api::{Access, Command, Effect, Granted, Tool};
+use crate::api::{Access, Command, Effect, Granted, Tool, Wait};
 use crate::domain::plan::{Requirement, TaskType};
 use crate::domain::planned::Asked;
 use crate::domain::proposed::{ProposedPlan, ProposedTask};
 use crate::domain::schedule::Priority;
 use crate::error::{Code, Result};
 use crate::ids::ProjectId;
-use crate::limits::GOAL_BYTES_MAX;
+use crate::limits::{GOAL_BYTES_MAX, PLANNER_TIMEOUT};
 
 /// Let the planner split a goal into 1 to 10 tasks and get the draft back. The planner is one turn of the runtime in the setting `planner.runtime_id`; it reads the project, cannot change it and gets no tools of Cortex. Each call spends a turn and takes up to 5 minutes; who stops waiting ends it.
 /// Nothing is created. The draft keeps every rule of `create_objective`: pass it there, unchanged or edited. Use `propose_objective` to keep the plan for a person instead.
@@ -114,4 +114,7 @@ impl Command for PlanObjective {
     }
 }
 
-impl Tool for PlanObjective {}
+impl Tool for PlanObjective {
+    const WAIT: Option<Wait> =
+        Some(Wait { what: "The planner reads the project and plans", at_most: PLANNER_TIMEOUT });
+}

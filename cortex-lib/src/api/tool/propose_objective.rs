@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::reply::ProposalReply;
 use crate::api::view::ProposalView;
-use crate::api::{Access, Command, Effect, Granted, Tool};
+use crate::api::{Access, Command, Effect, Granted, Tool, Wait};
 use crate::domain::planned::Asked;
 use crate::error::{Code, Result};
 use crate::ids::ProjectId;
-use crate::limits::GOAL_BYTES_MAX;
+use crate::limits::{GOAL_BYTES_MAX, PLANNER_TIMEOUT};
 use crate::progress::NewProposal;
 
 /// Let the planner of `plan_objective` split a goal into 1 to 10 tasks and keep its plan as a pending proposal, for a person to read. Each call spends a turn and takes up to 5 minutes; who stops waiting ends it.
@@ -60,4 +60,7 @@ impl Command for ProposeObjective {
     }
 }
 
-impl Tool for ProposeObjective {}
+impl Tool for ProposeObjective {
+    const WAIT: Option<Wait> =
+        Some(Wait { what: "The planner reads the project and plans", at_most: PLANNER_TIMEOUT });
+}

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::reply::AgentReply;
-use crate::api::{Access, Command, Effect, Granted, Tool};
+use crate::api::{Access, Command, Effect, Granted, Tool, Wait};
 use crate::domain::agent::AgentStatus;
 use crate::error::{Code, Error, Result};
 use crate::ids::{AgentId, SessionId};
@@ -89,4 +89,7 @@ impl Command for StartAgent {
     }
 }
 
-impl Tool for StartAgent {}
+impl Tool for StartAgent {
+    const WAIT: Option<Wait> =
+        Some(Wait { what: "The agent starts", at_most: START_TIMEOUT.saturating_add(CLOSE_GRACE) });
+}
