@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::guard::VERSIONS;
+use super::outline;
 use super::progress::Progress;
 use crate::api::{Caller, Catalogue, Cx, Effect, ToolDef};
 use crate::engine::Core;
@@ -219,7 +220,7 @@ fn show(tool: &ToolDef) -> Tool {
         .destructive(false)
         .idempotent(matches!(tool.effect, Effect::Reads | Effect::WritesOnce));
     Tool::new(tool.name, tool.description().to_owned(), object(tool.input_schema()))
-        .with_raw_output_schema(object(tool.output_schema()))
+        .with_raw_output_schema(Arc::new(outline::of(tool.output_schema())))
         .with_annotations(hints)
 }
 

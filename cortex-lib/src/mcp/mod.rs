@@ -13,6 +13,7 @@ mod message;
 mod no_oauth;
 #[cfg(feature = "oauth")]
 pub mod oauth;
+mod outline;
 mod progress;
 mod refusal;
 mod slots;
