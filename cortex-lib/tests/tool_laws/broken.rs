@@ -45,6 +45,7 @@ struct Sloppy {
 broken!(Sloppy = "Sloppy", u8, EVERYONE, &[Code::Defect, Code::TaskNotFound, Code::TaskNotFound]);
 
 /// Has two forms.
+/// Cost: reads only. Next: `dance`.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Forked {

@@ -9,7 +9,7 @@ mod generate;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use cortex_lib::api::{Access, Caller, Catalogue, CommandDef, Effect, reference};
+use cortex_lib::api::{Access, Caller, Catalogue, CommandDef, Effect, ToolDef, reference};
 use cortex_lib::error::Code;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
@@ -39,6 +39,41 @@ fn breaches(catalogue: Catalogue) -> Vec<String> {
     for command in catalogue.operator {
         if command.access != Access::USER {
             out.push(format!("{}: an operator command is for the user only", command.name));
+        }
+    }
+    out
+}
+
+/// Longest description of a tool: a model has all of them before it all the time.
+const GUIDANCE_MAX: usize = 600;
+
+/// What the description of a tool does not tell a model: when to use it, what it costs and what comes next.
+fn guidance(tools: &[ToolDef]) -> Vec<String> {
+    let mut out = Vec::new();
+    for tool in tools {
+        let mut say = |what: &str| out.push(format!("{}: {what}", tool.name));
+        let told = tool.description();
+        if told.chars().count() > GUIDANCE_MAX {
+            say("the description is too long");
+        }
+        let Some((when, then)) = told.split_once(" Cost: ") else {
+            say("nothing says what it costs");
+            continue;
+        };
+        if when.is_empty() {
+            say("nothing says when to use it");
+        }
+        let Some((cost, next)) = then.split_once(" Next: ") else {
+            say("nothing says what comes next");
+            continue;
+        };
+        if cost.starts_with("reads only") != (tool.effect == Effect::Reads) {
+            say("what it costs is not what it does");
+        }
+        // Names of events have a dot.
+        let named = next.split('`').skip(1).step_by(2).filter(|name| !name.contains('.'));
+        for name in named.filter(|name| tools.iter().all(|tool| tool.name != *name)) {
+            say(&format!("`{name}` comes next and is no tool"));
         }
     }
     out
@@ -202,6 +237,17 @@ fn invents_no_null(command: &CommandDef, args: &Value, written: &Value) {
 fn the_tables_keep_the_laws() {
     assert_eq!(breaches(Catalogue::CORTEX), [""; 0]);
     assert_eq!(breaches(fake::CATALOGUE), [""; 0]);
+}
+
+#[test]
+fn each_tool_says_when_to_use_it_what_it_costs_and_what_comes_next() {
+    assert_eq!(guidance(Catalogue::CORTEX.tools), [""; 0]);
+    let expected = [
+        "Sloppy: nothing says what it costs",
+        "forked: what it costs is not what it does",
+        "forked: `dance` comes next and is no tool",
+    ];
+    assert_eq!(guidance(broken::CATALOGUE.tools), expected);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::error::{Code, Result};
 use crate::ids::MessageId;
 
 /// Acknowledge a message that you have dealt with: it leaves your inbox and frees its place. Again: nothing changes. Only its reader acknowledges a message; the user may acknowledge any.
+/// Cost: one record, at once. Next: `post_message` if it wants an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AckMessage {

@@ -8,8 +8,8 @@ use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::error::{Code, Result};
 use crate::ids::ProposalId;
 
-/// Approve a pending proposal: the one step that turns a plan into work. It creates an objective of exactly the plan's tasks by the rules of `create_objective`, so tasks without dependencies become READY now and agents start on them. No agent, path, model, time-out or number of retries comes from a plan, and its estimates are dropped.
-/// If no objective can be created, the proposal stays pending. Approving twice creates one objective: the second call fails and names it.
+/// Approve a pending proposal: the one step that turns a plan into work. It creates an objective of exactly the plan's tasks by the rules of `create_objective`. No agent, path, model, time-out or number of retries comes from a plan, and its estimates are dropped. If no objective can be created, the proposal stays pending. Approving twice creates one objective: the second call fails and names it.
+/// Cost: at once; tasks without dependencies become READY and agents start on them, a turn for each attempt. Next: `list_tasks`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApproveProposal {

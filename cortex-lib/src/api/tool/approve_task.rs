@@ -9,8 +9,8 @@ use crate::error::{Code, Result};
 use crate::ids::{AttemptId, TaskId};
 use crate::progress::Decided;
 
-/// Approve a BLOCKED task whose result has no evidence: its project has no verification, or the verification did not pass or could not run. It becomes COMPLETED with the result of its last attempt.
-/// A task blocked for another cause can only be retried or cancelled. Asking again for an approval that is recorded returns the task as it is.
+/// Approve a BLOCKED task whose result has no evidence: its project has no verification, or the verification did not pass or could not run. It becomes COMPLETED with the result of its last attempt. A task blocked for another cause can only be retried or cancelled. Asking again for an approval that is recorded returns the task as it is.
+/// Cost: at once; tasks that waited for it may start. Next: `integrate_task` if it ran in a worktree, else `list_tasks`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApproveTask {

@@ -9,8 +9,8 @@ use crate::error::{Code, Result};
 use crate::ids::ObjectiveId;
 use crate::progress::Decided;
 
-/// Cancel an objective for good: every task of it that has not ended ends CANCELLED, with its running attempt, and a pause ends. The agents are released: their turns are interrupted, and an agent that has not let go in 30 s is stopped.
-/// Tasks that completed stay completed. Cancelling an objective with nothing left to cancel changes nothing. To stop only for a while, use `pause_objective`.
+/// Cancel an objective for good: every task of it that has not ended ends CANCELLED, with its running attempt, and a pause ends. The agents are released: their turns are interrupted, and an agent that has not let go in 30 s is stopped. Tasks that completed stay completed. Cancelling an objective with nothing left to cancel changes nothing. To stop only for a while, use `pause_objective`.
+/// Cost: at once; it cannot be undone. Next: `create_objective` for other work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CancelObjective {

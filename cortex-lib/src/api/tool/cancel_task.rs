@@ -9,8 +9,8 @@ use crate::error::{Code, Result};
 use crate::ids::TaskId;
 use crate::progress::Decided;
 
-/// Cancel a task that has not ended, and every task that depends on it. A running attempt ends CANCELLED and its agent is released: its turn is interrupted, and an agent that has not let go in 30 s is stopped.
-/// Cancelling a CANCELLED task is not an error; a COMPLETED or FAILED one is a state conflict.
+/// Cancel a task that has not ended, and every task that depends on it. A running attempt ends CANCELLED and its agent is released: its turn is interrupted, and an agent that has not let go in 30 s is stopped. Cancelling a CANCELLED task is not an error; a COMPLETED or FAILED one is a state conflict.
+/// Cost: at once; what the attempt has spent is spent, and it cannot be undone. Next: `list_tasks` shows what was cancelled with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CancelTask {

@@ -14,8 +14,8 @@ use crate::ids::{AgentId, ProjectId, RuntimeId};
 use crate::port::RuntimeInfo;
 use crate::store::Agent;
 
-/// Create an agent in the CREATED state; nothing runs until `start_agent`. Returns the new `agent_id`.
-/// Sessions create workers of their own project only.
+/// Create an agent in the CREATED state. Returns the new `agent_id`. Sessions create workers of their own project only.
+/// Cost: one record, at once; no process runs and no tokens are spent. Next: `start_agent`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateAgent {

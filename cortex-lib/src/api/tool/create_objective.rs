@@ -10,8 +10,8 @@ use crate::error::{Code, Result};
 use crate::ids::ProjectId;
 use crate::progress::NewObjective;
 
-/// Create an objective: a goal split into 1 to 10 tasks that you list. Nothing is planned by a model. Each task runs as one turn of a READY agent of the project and starts only after the tasks it depends on have completed; their results are passed on in its instruction.
-/// A task that cannot start yet waits: `list_tasks` says why. Returns the objective with the `task_id` of every task.
+/// Create an objective: a goal split into 1 to 10 tasks that you list. Nothing is planned by a model; for that, `plan_objective`. Each task runs as one turn of a READY agent of the project and starts only after the tasks it depends on have completed; their results are passed on in its instruction. Returns the objective with the `task_id` of every task.
+/// Cost: at once, and the tokens of a turn for each attempt at a task. Next: `list_tasks` says how the tasks go, and why one waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateObjective {

@@ -10,8 +10,8 @@ use crate::domain::proposed::ProposedPlan;
 use crate::error::{Code, Result};
 use crate::ids::ProposalId;
 
-/// Replace a pending proposal by a plan of your own. Pass the whole plan, as `list_proposals` shows it. It becomes a new pending revision, which names the edited one as previous; the edited one is superseded for good. The plan is checked by every rule of `create_objective`; one that breaks a rule changes nothing.
-/// Nothing runs before `approve_proposal`. Of two edits of one revision only the first wins.
+/// Replace a pending proposal by a plan of your own. Pass the whole plan, as `list_proposals` shows it. It becomes a new pending revision, which names the edited one as previous; the edited one is superseded for good. The plan is checked by every rule of `create_objective`; one that breaks a rule changes nothing. Of two edits of one revision only the first wins.
+/// Cost: one record, at once; nothing runs. Next: `approve_proposal`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EditProposal {

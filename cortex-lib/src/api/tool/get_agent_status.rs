@@ -9,6 +9,7 @@ use crate::error::{Code, Result};
 use crate::ids::AgentId;
 
 /// Get one agent: its state, what it does right now, its configuration and the reason of its last failure, if any.
+/// Cost: reads only, at once. Next: `poll_agent_events` waits for a change, which is cheaper than asking again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetAgentStatus {

@@ -9,6 +9,7 @@ use crate::error::{Code, Result};
 use crate::ids::TaskId;
 
 /// Get one task: its status, its attempts (the agent that ran each and how it ended), why it waits, the cause of a failure or cancellation and, once COMPLETED, its result.
+/// Cost: reads only, at once. Next: `approve_task` or `retry_task` for a BLOCKED one, `integrate_task` for one that ran in a worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetTaskStatus {

@@ -9,8 +9,8 @@ use crate::error::{Code, Result};
 use crate::ids::TaskId;
 use crate::limits::{INTEGRATE_TIMEOUT, WORKTREE_REMOVAL_WAIT};
 
-/// Bring the result of a COMPLETED task that ran in a git worktree of its own (requirement `workspace_isolation`) into its project's folder. Exactly the commit that was verified or approved, which the branch `cortex/<task_id>` names, is squashed onto the folder's HEAD: the changes are staged there and never committed, so that you review and commit them. Nothing is merged, pushed or deleted in your branches.
-/// The worktree is removed afterwards and the branch stays; what was changed in the worktree since that commit is named in `integration.left_behind`, and then the worktree stays too. A task is integrated once. When it is refused, nothing has changed.
+/// Bring the result of a COMPLETED task that ran in a git worktree of its own (requirement `workspace_isolation`) into its project's folder. Exactly the commit that was verified or approved is squashed onto the folder's HEAD: staged there, never committed. The worktree is removed and the branch `cortex/<task_id>` stays; what was changed in the worktree since that commit is named in `integration.left_behind`, and then it stays too. When it is refused, nothing has changed.
+/// Cost: seconds, at most 5 minutes; once for each task. Next: a person reviews and commits what is staged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IntegrateTask {

@@ -10,8 +10,8 @@ use crate::domain::capability::Capability;
 use crate::error::{Code, Error, Result};
 use crate::ids::AgentId;
 
-/// Interrupt the current turn of a READY agent without ending its session; the turn then ends as `session.turn_failed` with cause interrupted. Does nothing when no turn runs.
-/// A BUSY agent (running a task) refuses it: `cancel_task` instead.
+/// Interrupt the current turn of a READY agent without ending its session; the turn then ends as `session.turn_failed` with cause interrupted. Does nothing when no turn runs. A BUSY agent (running a task) refuses it: `cancel_task` instead.
+/// Cost: what the turn has spent is spent. Next: `send_message` with what it should do instead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InterruptAgent {

@@ -8,7 +8,8 @@ use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::error::{Code, Result};
 use crate::ids::ProjectId;
 
-/// List every agent with its state.
+/// List every agent with its state, to find one for work or for a message.
+/// Cost: reads only, at once. Next: `start_agent` for one that is stopped, `send_message` for one that is READY.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListAgents {

@@ -7,7 +7,8 @@ use crate::api::view::ProjectView;
 use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::error::{Code, Result};
 
-/// List the projects registered in Cortex. Use it to find the `project_id` that `create_agent` and `create_objective` need.
+/// List the projects registered in Cortex, to find the `project_id` that `create_agent` and `create_objective` need.
+/// Cost: reads only, at once. Next: `list_agents` or `create_agent`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListProjects {}

@@ -8,7 +8,7 @@ use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::error::{Code, Result};
 
 /// List the runtimes agents can run on: the `runtime_id` that `create_agent` needs, what each one can do and whether it can start now, with a remediation when it cannot.
-/// Never waits for a health check: what is old is looked at behind the answer, and a later call sees it.
+/// Cost: reads only, at once. It never waits for a health check: what is old is looked at behind the answer, and a later call sees it. Next: `create_agent`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListRuntimes {}

@@ -13,8 +13,8 @@ use crate::limits::ENDED_OBJECTIVES_LISTED_MAX;
 use crate::progress::Work;
 use crate::store::Objective;
 
-/// List every objective with its tasks: the status of each task, why a task that has not started waits, its attempts and, once COMPLETED, its result. Long results are cut; `get_task_status` has them whole.
-/// The newest 500 ended objectives are listed.
+/// List every objective with its tasks: the status of each task, why a task that has not started waits, its attempts and, once COMPLETED, its result. Long results are cut. The newest 500 ended objectives are listed.
+/// Cost: reads only, at once; the answer is long when much was done. Next: `get_task_status` has one task with its whole result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListTasks {}

@@ -11,8 +11,8 @@ use crate::ids::ObjectiveId;
 use crate::progress::Decided;
 use crate::store::WriteTx;
 
-/// Pause an objective: none of its tasks starts until `resume_objective`, and each keeps its own state. A READY task waits with `waiting.objective_paused`; a BLOCKED one can still be approved, retried or cancelled.
-/// With policy drain the attempts that run end by themselves; with interrupt their turns are interrupted, without spending a retry, and the tasks run again after the resume. A verification that runs ends by itself. Pausing again changes nothing, except interrupt over drain.
+/// Pause an objective: none of its tasks starts until `resume_objective`, and each keeps its own state. A READY task waits with `waiting.objective_paused`; a BLOCKED one can still be approved, retried or cancelled. A verification that runs ends by itself. Pausing again changes nothing, except interrupt over drain.
+/// Cost: with policy drain the attempts that run end by themselves; with interrupt their turns are interrupted, without spending a retry, and the tasks run again after the resume. Next: `resume_objective`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PauseObjective {

@@ -12,8 +12,8 @@ use crate::error::{Code, Result};
 use crate::ids::ProjectId;
 use crate::limits::{GOAL_BYTES_MAX, PLANNER_TIMEOUT};
 
-/// Let the planner split a goal into 1 to 10 tasks and get the draft back. The planner is one turn of the runtime in the setting `planner.runtime_id`; it reads the project, cannot change it and gets no tools of Cortex. Each call spends a turn and takes up to 5 minutes; who stops waiting ends it.
-/// Nothing is created. The draft keeps every rule of `create_objective`: pass it there, unchanged or edited. Use `propose_objective` to keep the plan for a person instead.
+/// Let the planner split a goal into 1 to 10 tasks and get the draft back. Nothing is created. The planner is one turn of the runtime in the setting `planner.runtime_id`; it reads the project, cannot change it and gets no tools of Cortex. Use `propose_objective` to keep the plan for a person instead.
+/// Cost: the tokens of a turn and up to 5 minutes; who stops waiting ends it. Next: `create_objective`, whose every rule the draft keeps: pass it there, unchanged or edited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanObjective {

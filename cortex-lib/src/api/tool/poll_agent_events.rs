@@ -11,8 +11,8 @@ use crate::ids::AgentId;
 use crate::limits::POLL_WAIT_MAX;
 use crate::store::{AgentEventFilter, Event, ReadTx};
 
-/// Read the agent events (created, updated, state changed, removed, the end of each turn with its result, and each message that was refused) after a cursor. Pass the `next_after` of the previous call as after; leave it out to read from the oldest event kept.
-/// With `wait_ms` the call waits for an event and returns as soon as one comes: cheaper than asking again and again.
+/// Read the agent events (created, updated, state changed, removed, the end of each turn with its result, and each message that was refused) after a cursor. Pass the `next_after` of the previous call as after; leave it out to read from the oldest event kept. With `wait_ms` the call waits for an event and returns as soon as one comes: cheaper than asking again and again.
+/// Cost: reads only. Next: `get_agent_status` for the whole agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PollAgentEvents {

@@ -50,8 +50,8 @@ impl PostMessage {
     }
 }
 
-/// Post a message to another agent. Agents never reach each other's process: it waits in the reader's inbox until the reader reads it (`read_messages`) and acknowledges it (`ack_message`), or until it expires. It starts no turn: an idle agent learns of it with its next turn.
-/// Give one channel, `project_id` or `objective_id` (for agents that run or ran one of its attempts), and one reader, `to_agent_id` or `to_execution_id` (an attempt that runs). The sender is whoever calls.
+/// Post a message to another agent: it waits in the reader's inbox until the reader reads it (`read_messages`) and acknowledges it (`ack_message`), or until it expires. It starts no turn: an idle agent learns of it with its next turn. Give one channel, `project_id` or `objective_id` (for agents that run or ran one of its attempts), and one reader, `to_agent_id` or `to_execution_id` (an attempt that runs). The sender is whoever calls.
+/// Cost: a place in the reader's inbox. Next: go on; an answer comes to `read_messages`.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-one-of" = [["project_id", "objective_id"], ["to_agent_id", "to_execution_id"]]))]

@@ -12,8 +12,8 @@ use crate::ids::ProjectId;
 use crate::limits::{GOAL_BYTES_MAX, PLANNER_TIMEOUT};
 use crate::progress::NewProposal;
 
-/// Let the planner of `plan_objective` split a goal into 1 to 10 tasks and keep its plan as a pending proposal, for a person to read. Each call spends a turn and takes up to 5 minutes; who stops waiting ends it.
-/// The plan is data: no task exists and nothing runs until `approve_proposal`. Change it with `edit_proposal`, turn it down with `reject_proposal`. At most 20 proposals may wait at once.
+/// Let the planner of `plan_objective` split a goal into 1 to 10 tasks and keep its plan as a pending proposal, for a person to read. The plan is data: no task exists and nothing runs until `approve_proposal`. At most 20 proposals may wait at once.
+/// Cost: the tokens of a turn and up to 5 minutes; who stops waiting ends it. Next: `approve_proposal`, `edit_proposal` to change it, `reject_proposal` to turn it down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProposeObjective {

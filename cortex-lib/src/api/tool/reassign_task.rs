@@ -10,8 +10,8 @@ use crate::ids::{AgentId, AttemptId, TaskId};
 use crate::progress::Decided;
 use crate::store::WriteTx;
 
-/// Move a task that waits (CREATED, READY or BLOCKED) to another agent of its project, or to none: any that can may run it then. Its status does not change: a READY task starts as soon as the agent is free, a BLOCKED one still waits for `approve_task` or `retry_task`.
-/// Refused while the agent of its last attempt still ends it, at most 30 s after a cancellation. Asking again for the same move is not an error.
+/// Move a task that waits (CREATED, READY or BLOCKED) to another agent of its project, or to none: any that can may run it then. Its status does not change: a READY task starts as soon as the agent is free, a BLOCKED one still waits for `approve_task` or `retry_task`. Refused while the agent of its last attempt still ends it, at most 30 s after a cancellation. Asking again for the same move is not an error.
+/// Cost: one record, at once. Next: `get_task_status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReassignTask {

@@ -10,6 +10,7 @@ use crate::error::{Code, Result};
 use crate::ids::ProposalId;
 
 /// Reject a pending proposal for good. No objective is created, and no earlier revision comes back.
+/// Cost: one record, at once. Next: `propose_objective` asks for another plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RejectProposal {

@@ -8,8 +8,8 @@ use crate::api::{Access, Command, Effect, Granted, Tool};
 use crate::error::{Code, Result};
 use crate::ids::ObjectiveId;
 
-/// Resume a paused objective: each of its tasks may start again or says why it waits. What the pause interrupted runs as the next attempt; a backoff goes on from where it was.
-/// Resuming an objective that runs changes nothing.
+/// Resume a paused objective: each of its tasks may start again or says why it waits. What the pause interrupted runs as the next attempt; a backoff goes on from where it was. Resuming an objective that runs changes nothing.
+/// Cost: at once, and the tokens of the turns that start. Next: `list_tasks`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeObjective {

@@ -9,8 +9,8 @@ use crate::error::{Code, Result};
 use crate::ids::{AttemptId, TaskId};
 use crate::progress::Decided;
 
-/// Ask for a new attempt of a BLOCKED task: it becomes READY at once and the decision is recorded. After a retry a person asked for, a failure blocks the task again instead of failing it.
-/// A retry that is recorded for that attempt is not made twice.
+/// Ask for a new attempt of a BLOCKED task: it becomes READY at once and the decision is recorded. After a retry a person asked for, a failure blocks the task again instead of failing it. A retry that is recorded for that attempt is not made twice.
+/// Cost: the tokens of another turn; the call does not wait for it. Next: `get_task_status`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetryTask {

@@ -11,8 +11,8 @@ use crate::ids::AgentId;
 use crate::limits::{MESSAGE_BYTES_MAX, START_TIMEOUT};
 use crate::store::Agent;
 
-/// Send a message to a READY agent; it starts a turn. The reply is not returned here: when the turn ends, `poll_agent_events` reports `session.turn_completed` with the result, or `session.turn_failed`.
-/// While a turn of a message runs, the next one goes into that turn if the runtime takes input meanwhile (`interactive_input`); else it is refused. A BUSY agent (running a task) refuses it: `cancel_task` instead.
+/// Send a message to a READY agent; it starts a turn. While a turn of a message runs, the next one goes into that turn if the runtime takes input meanwhile (`interactive_input`); else it is refused. A BUSY agent (running a task) refuses it: `cancel_task` instead.
+/// Cost: the tokens of a turn; the call does not wait for the reply. Next: when the turn ends, `poll_agent_events` reports `session.turn_completed` with the result, or `session.turn_failed`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SendMessage {

@@ -11,8 +11,8 @@ use crate::ids::{AgentId, SessionId};
 use crate::limits::{CLOSE_GRACE, START_TIMEOUT};
 use crate::store::ReadTx;
 
-/// Start a created or stopped agent and wait until it is READY, at most 60 seconds. If the start fails, the call fails and the agent is FAILED with the reason in `last_failure`.
-/// An agent that is STARTING, READY or BUSY is returned as it is, at once.
+/// Start a created or stopped agent and wait until it is READY. If the start fails, the call fails and the agent is FAILED with the reason in `last_failure`. An agent that is STARTING, READY or BUSY is returned as it is, at once.
+/// Cost: at most 60 seconds, and a process that lives until `stop_agent`. Next: `create_objective` for work, `send_message` for a single turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartAgent {

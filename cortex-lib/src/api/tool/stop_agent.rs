@@ -10,8 +10,8 @@ use crate::error::{Code, Result};
 use crate::ids::AgentId;
 use crate::limits::CLOSE_GRACE;
 
-/// Stop an agent, end its session and wait until nothing of it runs. Stopping a stopped agent is not an error.
-/// Stopping a BUSY agent cancels the attempt it runs; the task waits for an agent again.
+/// Stop an agent, end its session and wait until nothing of it runs. Stopping a stopped agent is not an error. Stopping a BUSY agent cancels the attempt it runs; the task waits for an agent again.
+/// Cost: some seconds; the process ends. Next: `update_agent` to change it, `start_agent` to use it again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StopAgent {

@@ -10,8 +10,8 @@ use crate::error::{Code, Error, Result};
 use crate::ids::{AgentId, RuntimeId};
 use crate::store::Agent;
 
-/// Rename or reconfigure a CREATED, STOPPED, FAILED or CRASHED agent. Give one field or more; a role is not changed here.
-/// Another runtime clears the model unless one is given.
+/// Rename or reconfigure a CREATED, STOPPED, FAILED or CRASHED agent. Give one field or more; a role is not changed here. Another runtime clears the model unless one is given.
+/// Cost: one record, at once. Next: `start_agent`, which uses what was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("x-some-of" = [["name", "runtime_id", "model", "instructions", "skills"]]))]
