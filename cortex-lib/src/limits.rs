@@ -17,6 +17,8 @@ pub const EVENTS_PRUNED_AT_ONCE: u64 = 64;
 pub const EVENT_PAGE: usize = 256;
 /// Read-only connections that are kept when nobody reads. More readers open their own (0.1 ms).
 pub const READERS_KEPT: usize = 8;
+/// Answers that are known without reading again. Lists of everything are among them, so they are few.
+pub const ANSWERS_KEPT: usize = 32;
 /// Prepared statements that a connection keeps: more than the store has queries.
 pub const STATEMENTS_KEPT: usize = 256;
 /// Size that the write-ahead log goes back to after a long read held it open.

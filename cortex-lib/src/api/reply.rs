@@ -140,16 +140,22 @@ impl Granted<'_> {
 
     /// A task as it is now.
     pub(super) fn task_reply(self, id: &TaskId) -> Result<TaskReply> {
-        let (facts, settings, steady) =
-            (self.core().board_facts(), self.core().settings(), self.core().store().steady());
-        self.core().store().read(|tx| {
+        let core = self.core();
+        let asked = format!("{:?} {id} {:?}", self.project_scope(), core.state());
+        let reply = core.store().read_once(asked, |tx| {
             let task = self.task(tx, id)?;
-            let waiting = match task.ended_at {
-                Some(_) => None,
-                None => schedule::plan(&tx.board(&facts)?, steady).into_waits().remove(id),
+            let (waiting, due) = if task.ended_at.is_some() {
+                (None, None)
+            } else {
+                let schedule =
+                    schedule::plan(&tx.board(&core.board_facts())?, core.store().steady());
+                let due = schedule.next_due;
+                (schedule.into_waits().remove(id), due)
             };
-            Ok(TaskReply { task: TaskView::of(task, waiting, &settings, Detail::Full, tx)? })
-        })
+            let task = TaskView::of(task, waiting, &core.settings(), Detail::Full, tx)?;
+            Ok((TaskReply { task }, due))
+        })?;
+        Ok((*reply).clone())
     }
 
     /// An objective as it is now.

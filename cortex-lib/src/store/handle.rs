@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 
 #[cfg(any(test, feature = "testing"))]
 use super::faults::Faults;
+use super::memo::Memo;
 use super::migrate::{self, Sync};
 use super::reader::Readers;
 use super::writer::{self, Life, Message, Shared, Writer};
@@ -38,6 +39,7 @@ pub struct Store {
 struct Inner {
     writer: Mode,
     readers: Readers,
+    memo: Memo,
     shared: Arc<Shared>,
 }
 
@@ -76,7 +78,8 @@ impl Store {
             })?;
         let places = Arc::new(Semaphore::new(WRITE_QUEUE_MAX));
         let writer = Mode::Thread { queue, places, thread: Mutex::new(Some(thread)) };
-        Ok(Self { inner: Arc::new(Inner { writer, readers: Readers::new(path), shared }) })
+        let (readers, memo) = (Readers::new(path), Memo::default());
+        Ok(Self { inner: Arc::new(Inner { writer, readers, memo, shared }) })
     }
 
     /// Opens the store at `path` for a simulation: closures run in [`Store::write`], by the same
@@ -91,8 +94,8 @@ impl Store {
         let shared = Arc::new(Shared::new(options.env));
         let writer = Writer::new(conn, options.events_kept, Arc::clone(&shared), None)?;
         let writer = Mode::Inline(Mutex::new(Some(writer.with_faults(faults))));
-        let readers = Readers::new(path.to_owned());
-        Ok(Self { inner: Arc::new(Inner { writer, readers, shared }) })
+        let (readers, memo) = (Readers::new(path.to_owned()), Memo::default());
+        Ok(Self { inner: Arc::new(Inner { writer, readers, memo, shared }) })
     }
 
     /// Runs `f` in the next commit and answers when that is on disk.
@@ -138,6 +141,19 @@ impl Store {
             return Err(Error::new(Code::StoreFailed, "the power is gone"));
         }
         self.inner.readers.read(f)
+    }
+
+    /// Whether a read would be answered.
+    pub(super) fn can_be_read(&self) -> bool {
+        #[cfg(any(test, feature = "testing"))]
+        if *self.inner.shared.crashed.borrow() {
+            return false;
+        }
+        *self.inner.shared.life.borrow() == Life::Open
+    }
+
+    pub(super) fn memo(&self) -> &Memo {
+        &self.inner.memo
     }
 
     /// The number of commits so far that changed something.
@@ -200,7 +216,7 @@ impl Store {
     ///
     /// What poisoned the store, if something did; it is closed all the same.
     pub async fn close(&self) -> Result<()> {
-        let Inner { writer, readers, shared } = &*self.inner;
+        let Inner { writer, readers, shared, memo: _ } = &*self.inner;
         shared.life.send_if_modified(|life| {
             let open = *life == Life::Open;
             if open {

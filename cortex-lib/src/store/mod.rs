@@ -28,6 +28,7 @@ mod feed;
 #[cfg(feature = "oauth")]
 mod grant;
 mod handle;
+mod memo;
 mod message;
 mod migrate;
 mod objective;

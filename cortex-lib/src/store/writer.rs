@@ -95,11 +95,12 @@ impl Shared {
     }
 
     fn publish(&self, events: Vec<Arc<Event>>) {
+        // Counted first: who hears of an event must not be answered what was read before it.
+        self.commits.send_modify(|commits| *commits = commits.saturating_add(1));
         for event in events {
             // Nobody may be listening; the log has it.
             drop(self.live.send(event));
         }
-        self.commits.send_modify(|commits| *commits = commits.saturating_add(1));
     }
 }
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::reply::TaskReply;
 use crate::api::{Access, Command, Effect, Granted, Tool};
+use crate::domain::task::TaskStatus;
 use crate::error::{Code, Result};
 use crate::ids::TaskId;
 use crate::progress::Decided;
@@ -30,6 +31,11 @@ impl Command for CancelTask {
     const ERRORS: &'static [Code] = &[Code::TaskNotFound, Code::TaskStateConflict];
 
     async fn call(self, cx: Granted<'_>) -> Result<Self::Output> {
+        // A repeat finds it done and does not wait for the writer.
+        let found = cx.task_reply(&self.task_id)?;
+        if found.task.status == TaskStatus::Cancelled {
+            return Ok(found);
+        }
         let (id, settings) = (self.task_id.clone(), cx.core().settings());
         let decided = Decided { by: "user".to_owned(), reason: self.reason, execution_id: None };
         cx.core().store().write(move |tx| tx.cancel_task(&id, &decided, &settings)).await?;

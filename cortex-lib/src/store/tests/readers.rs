@@ -96,3 +96,34 @@ async fn a_read_that_runs_does_not_hold_up_the_close() {
     assert_eq!(reading.join().unwrap(), Ok((1, 1)));
     assert_eq!(ids(&home.open()), [1]);
 }
+
+#[tokio::test]
+async fn what_was_read_is_known_until_the_next_commit_or_its_own_end() {
+    let (home, env) = (Home::new(), TestEnv::at(EPOCH));
+    let options = StoreOptions { env: Arc::clone(&env) as _, events_kept: 100 };
+    let store = Store::open(&home.dir, options).unwrap();
+    make_table(&store).await;
+    let reads = AtomicUsize::new(0);
+    let read = |asked: &str, until: Option<Timestamp>| {
+        let count = |tx: &ReadTx<'_>| {
+            reads.fetch_add(1, Ordering::Relaxed);
+            Ok((count(tx)?, until))
+        };
+        store
+            .read_once(asked.to_owned(), count)
+            .map(|count| (*count, reads.load(Ordering::Relaxed)))
+    };
+    assert_eq!(read("all", None), Ok((0, 1)));
+    assert_eq!(read("all", None), Ok((0, 1)));
+    put(&store, 1, "one").await.unwrap();
+    assert_eq!(read("all", None), Ok((1, 2)), "after a commit");
+    let soon = Some(Timestamp::from_millis(EPOCH + 5));
+    assert_eq!(read("soon", soon), Ok((1, 3)), "asked for something else");
+    env.monotonic.store(4, Ordering::Relaxed);
+    assert_eq!(read("soon", soon), Ok((1, 3)));
+    env.monotonic.store(5, Ordering::Relaxed);
+    assert_eq!(read("soon", None), Ok((1, 4)), "when its time has come");
+    assert_eq!(read("all", None), Ok((1, 4)));
+    store.close().await.unwrap();
+    assert_eq!(read("all", None).unwrap_err().code(), Code::CoreStopped);
+}
