@@ -1,8 +1,10 @@
 //! The tools of one core as MCP shows them. Everything it says comes from the catalogue.
 
 use std::borrow::Cow;
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::Poll;
 
 use futures_util::FutureExt as _;
 use hyper::http::request::Parts;
@@ -14,6 +16,7 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -21,13 +24,14 @@ use tokio_util::sync::CancellationToken;
 use super::guard::VERSIONS;
 use super::outline;
 use super::progress::Progress;
-use crate::api::{Caller, Catalogue, Cx, Effect, ToolDef};
+use crate::api::{Caller, Catalogue, Cx, Effect, ToolDef, Wait};
 use crate::engine::Core;
 use crate::error::{Code, Error, Result};
 use crate::ids::CorrelationId;
 use crate::limits::MCP_FRESH;
 
-const CALL: &str = "tools/call";
+/// The method that runs a tool.
+pub(super) const CALL: &str = "tools/call";
 /// The methods that exist. Parameters that do not fit one of them are the caller's mistake.
 const METHODS: [&str; 4] = ["initialize", "ping", "tools/list", CALL];
 /// Those of the versions in which each message stands for itself.
@@ -49,13 +53,13 @@ impl Endpoint {
     }
 
     /// Runs a tool. `gone` ends when nobody waits for the answer any more.
-    async fn run(
+    pub(super) async fn run(
         &self,
         caller: Caller,
         name: String,
         args: Value,
         gone: CancellationToken,
-    ) -> Result<Value> {
+    ) -> Result<Box<RawValue>> {
         let cx = Cx::with_catalogue(caller, self.core.clone(), self.catalogue);
         let tool = self.catalogue.tools.iter().find(|tool| tool.name == name);
         let is_ended = |tool: &ToolDef| matches!(tool.effect, Effect::Reads | Effect::WritesLast);
@@ -67,13 +71,22 @@ impl Endpoint {
             };
         }
         // A change that has begun is finished, whether its caller stays or not.
-        let (answer, answered) = oneshot::channel();
         let core = self.core.clone();
+        let mut change = Box::pin(async move { caught(&core, &cx, &name, args).await });
+        if let Poll::Ready(answer) = poll_fn(|cx| Poll::Ready(change.as_mut().poll(cx))).await {
+            return answer;
+        }
+        let (answer, answered) = oneshot::channel();
         self.core.supervisor().spawn(async move {
             // The caller may be gone.
-            drop(answer.send(caught(&core, &cx, &name, args).await));
+            drop(answer.send(change.await));
         });
         answered.await.unwrap_or_else(|_| Err(self.closed("the call was given up")))
+    }
+
+    /// How long a tool may take, if that is worth telling.
+    pub(super) fn wait(&self, name: &str) -> Option<Wait> {
+        self.catalogue.tools.iter().find(|tool| tool.name == name)?.wait
     }
 
     fn closed(&self, why: &str) -> Error {
@@ -87,8 +100,7 @@ impl Endpoint {
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, ErrorData> {
         let caller = caller(&context.extensions)?;
-        let wait = self.catalogue.tools.iter().find(|tool| tool.name == name).and_then(|t| t.wait);
-        let progress = Progress::wanted(wait, context);
+        let progress = Progress::wanted(self.wait(&name), context);
         let answer = self.run(caller, name, args, context.ct.clone());
         let answer = match progress {
             None => answer.await,
@@ -98,11 +110,13 @@ impl Endpoint {
             },
         };
         match answer {
-            Ok(value) => Ok(CallToolResult::structured(value)),
+            Ok(said) => serde_json::from_str(said.get())
+                .map(CallToolResult::structured)
+                .map_err(|error| ErrorData::internal_error(error.to_string(), None)),
             Err(error) if error.code() == Code::ToolNotFound => {
                 Err(ErrorData::invalid_params(error.message().to_owned(), None))
             }
-            Err(error) => Ok(CallToolResult::structured_error(json!({ "error": error.to_wire() }))),
+            Err(error) => Ok(CallToolResult::structured_error(failure(&error))),
         }
     }
 }
@@ -180,9 +194,14 @@ impl ServerHandler for Endpoint {
     }
 }
 
+/// How a tool says that it failed.
+pub(super) fn failure(error: &Error) -> Value {
+    json!({ "error": error.to_wire() })
+}
+
 /// Runs a tool whose panic must not leave its caller without an answer.
-async fn caught(core: &Core, cx: &Cx, name: &str, args: Value) -> Result<Value> {
-    let answer = AssertUnwindSafe(cx.call_json(name, args)).catch_unwind().await;
+async fn caught(core: &Core, cx: &Cx, name: &str, args: Value) -> Result<Box<RawValue>> {
+    let answer = AssertUnwindSafe(cx.call_raw(name, args)).catch_unwind().await;
     answer.unwrap_or_else(|_| {
         let error = signed(core, Error::new(Code::Defect, format!("{name} panicked")));
         let id = error.correlation_id().map(CorrelationId::as_str);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use hyper::header::{
     ACCEPT, ALLOW, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::Public;
-use super::message;
+use super::message::{self, Message};
 use super::progress::TakesStream;
 use super::refusal::Refusal;
 use super::slots::Slot;
@@ -48,7 +48,7 @@ const VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-protocol-version
 #[derive(Debug)]
 pub(super) enum Admitted {
     /// A message for the protocol; its caller is among the extensions.
-    Message(Box<Request<Full<Bytes>>>),
+    Message(Box<Parts>, Bytes),
     /// The question what the endpoint is, with its answer.
     Metadata(Value),
     /// A request about access, by the public address.
@@ -90,8 +90,9 @@ impl Guard {
             }
         };
         let body = read(body).await.map_err(Refusal::closing)?;
-        message::check(&body).map_err(|problem| Refusal::new(Code::HttpBadRequest, problem))?;
-        check_version(&head.headers, &body)?;
+        let message =
+            message::read(&body).map_err(|problem| Refusal::new(Code::HttpBadRequest, problem))?;
+        check_version(&head.headers, &message)?;
         // What a client accepts is not held against it: the answer is JSON, and every client reads that.
         if let Some(takes) = TakesStream::told_by(&head.headers) {
             head.extensions.insert(takes);
@@ -99,7 +100,7 @@ impl Guard {
         let accept = HeaderValue::from_static("application/json, text/event-stream");
         head.headers.insert(ACCEPT, accept);
         head.extensions.insert(caller);
-        Ok(Admitted::Message(Box::new(Request::from_parts(head, Full::new(body)))))
+        Ok(Admitted::Message(Box::new(head), body))
     }
 
     fn check_head(&self, head: &Parts, slot: &Slot) -> Result<Visitor, Refusal> {
@@ -309,19 +310,26 @@ fn check_length(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
-fn check_version(headers: &HeaderMap, body: &[u8]) -> Result<(), Refusal> {
+fn check_version(headers: &HeaderMap, message: &Message<'_>) -> Result<(), Refusal> {
     let known = |wanted: &str| VERSIONS.iter().any(|version| version.as_str() == wanted);
     let wanted = only(headers, &VERSION_HEADER);
     if !headers.contains_key(VERSION_HEADER) || wanted.is_some_and(known) {
         return Ok(());
     }
     // Who says the version with each message understands the answer of the protocol, which lists what is spoken.
-    if wanted.is_some() && message::names_its_version(body) {
+    if wanted.is_some() && message.meta().names_its_version() {
         return Ok(());
     }
     let known = VERSIONS.each_ref().map(ProtocolVersion::as_str).join(", ");
     let message = format!("the MCP-Protocol-Version is none of {known}");
     Err(Refusal::new(Code::HttpBadRequest, message))
+}
+
+/// Whether the header names a version that has no `initialize`: each message stands for itself.
+pub(super) fn is_stateless(headers: &HeaderMap) -> bool {
+    let wanted = only(headers, &VERSION_HEADER);
+    let spoken = VERSIONS.iter().find(|version| wanted == Some(version.as_str()));
+    spoken.is_some_and(|version| !version.has_initialize())
 }
 
 /// The value of a header that came exactly once and is text.

@@ -4,9 +4,11 @@ use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 
-use http_body_util::BodyExt as _;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
+use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, StatusCode};
@@ -18,6 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_io_timeout::TimeoutWriter;
 use tokio_util::sync::CancellationToken;
 
+use super::call::Call;
 use super::endpoint::Endpoint;
 use super::guard::{Admitted, Guard};
 use super::refusal::{self, Answer, Refusal, json_answer};
@@ -41,6 +44,7 @@ pub(super) struct Listener {
 /// Answers requests.
 struct Desk {
     guard: Guard,
+    endpoint: Endpoint,
     protocol: StreamableHttpService<Endpoint, NeverSessionManager>,
 }
 
@@ -53,13 +57,14 @@ impl Listener {
             // The guard has compared the host to the letter, and knows the public one.
             .disable_allowed_hosts()
             .with_max_request_body_bytes(MCP_BODY_BYTES_MAX);
+        let shared = endpoint.clone();
         let protocol = StreamableHttpService::new(
-            move || Ok(endpoint.clone()),
+            move || Ok(shared.clone()),
             Arc::new(NeverSessionManager::default()),
             config,
         );
         Self {
-            desk: Arc::new(Desk { guard, protocol }),
+            desk: Arc::new(Desk { guard, endpoint, protocol }),
             slots: Slots::default(),
             work: work.clone(),
         }
@@ -165,10 +170,7 @@ async fn linger(stream: &mut TcpStream) {
 impl Desk {
     async fn answer(&self, request: Request<Incoming>, slot: &Slot) -> Answer {
         match self.guard.admit(request, slot).await {
-            Ok(Admitted::Message(request)) => {
-                let answer = self.protocol.handle(*request).await;
-                if is_ours(&answer) { answer } else { foreign(answer).await }
-            }
+            Ok(Admitted::Message(head, body)) => self.answer_message(*head, body).await,
             Ok(Admitted::Metadata(about)) => json_answer(StatusCode::OK, &about),
             Ok(Admitted::Public(public, request)) => public.answer(*request).await,
             Err(refusal) => {
@@ -178,6 +180,14 @@ impl Desk {
                 refusal.answer()
             }
         }
+    }
+
+    async fn answer_message(&self, head: Parts, body: Bytes) -> Answer {
+        if let Some(call) = Call::of(&head, &body, &self.endpoint) {
+            return call.answer(&self.endpoint).await;
+        }
+        let answer = self.protocol.handle(Request::from_parts(head, Full::new(body))).await;
+        if is_ours(&answer) { answer } else { foreign(answer).await }
     }
 }
 
@@ -198,6 +208,10 @@ async fn foreign(answer: Answer) -> Answer {
     let said = match answer.into_body().collect().await {
         Ok(said) => String::from_utf8_lossy(&said.to_bytes()).into_owned(),
         Err(never) => match never {},
+    };
+    let said = match said.strip_prefix("fail to deserialize request body ") {
+        Some(why) => format!("the message cannot be read: {why}"),
+        None => said,
     };
     Refusal::new(code, said).answer()
 }

@@ -5,6 +5,7 @@
 //! no state of its own: no sessions, and one answer for one POST. It is JSON, or the stream of events of a call whose
 //! client wants to hear of its progress.
 
+mod call;
 mod endpoint;
 mod guard;
 mod listener;

@@ -34,31 +34,17 @@ fn bad(message: &str) -> String {
 }
 
 pub fn no_json(served: &Served) -> Vec<Row> {
-    let deep = |open: &str, inmost: &str, close: &str| {
-        let params = format!("{}{inmost}{}", open.repeat(200), close.repeat(200));
-        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{params}}}"#)
-    };
-    let lists = deep("[", "", "]");
-    let objects = deep("{\"a\":", "1", "}");
     let more = format!("{PING}{PING}");
     let marked = format!("\u{feff}{PING}");
-    let sent: [(_, &[u8], _); 12] = [
+    let sent: [(_, &[u8], _); 8] = [
         ("nothing", b"", "EOF while parsing a value at line 1 column 0"),
         ("the beginning", b"{", "EOF while parsing an object at line 1 column 1"),
         ("more than one", more.as_bytes(), "trailing characters at line 1 column 41"),
         ("a mark of the byte order", marked.as_bytes(), "expected value at line 1 column 1"),
         ("another encoding", b"{\0\"\0", "key must be a string at line 1 column 2"),
         ("no UTF-8", b"{\"id\":\"\xff\"}", "invalid unicode code point at line 1 column 8"),
-        (
-            "half a character",
-            br#"{"id":"\ud800"}"#,
-            "unexpected end of hex escape at line 1 column 14",
-        ),
         ("a comment", b"{}//", "trailing characters at line 1 column 3"),
-        ("a number that is none", br#"{"id":1e999}"#, "number out of range at line 1 column 11"),
         ("a word that is none", br#"{"id":NaN}"#, "expected value at line 1 column 7"),
-        ("deep lists", lists.as_bytes(), "recursion limit exceeded at line 1 column 176"),
-        ("deep objects", objects.as_bytes(), "recursion limit exceeded at line 1 column 680"),
     ];
     let row = |(claim, body, what)| {
         row(claim, &served.post(body), bad(&format!("the body is no JSON: {what}")))
@@ -74,7 +60,17 @@ pub fn no_message(served: &Served) -> Vec<Row> {
     const PARAMS: &str = "`params` is not an object";
     const ANSWER: &str = "the message is an answer, and nothing was asked";
     // In the words of the protocol crate: who reads the first would see another message than who reads the last.
-    const TWICE: &str = "fail to deserialize request body unrecognized JSON-RPC message";
+    const DEEP: &str = "the message cannot be read: recursion limit exceeded at line 1 column 680";
+    const METHODS: &str =
+        "the message cannot be read: duplicate field `method` at line 1 column 54";
+    const PROTOCOLS: &str =
+        "the message cannot be read: duplicate field `jsonrpc` at line 1 column 26";
+    let deep = |open: &str, inmost: &str, close: &str| {
+        let params = format!("{}{inmost}{}", open.repeat(200), close.repeat(200));
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{params}}}"#)
+    };
+    let lists = deep("[", "", "]");
+    let objects = deep("{\"a\":", "1", "}");
     let batch = format!("[{PING}]");
     let sent = [
         ("a number", "7", OBJECT),
@@ -91,14 +87,22 @@ pub fn no_message(served: &Served) -> Vec<Row> {
         ("an error", r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}"#, ANSWER),
         ("null as id", r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, ID),
         ("a fraction as id", r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, ID),
+        ("half a character as id", r#"{"jsonrpc":"2.0","id":"\ud800","method":"ping"}"#, ID),
+        ("a number that is none as id", r#"{"jsonrpc":"2.0","id":1e999,"method":"ping"}"#, ID),
         ("an object as id", r#"{"jsonrpc":"2.0","id":{},"method":"ping"}"#, ID),
         ("a list of parameters", r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#, PARAMS),
         ("null as parameters", r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null}"#, PARAMS),
-        ("a key twice", r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"ping"}"#, TWICE),
+        ("deep lists", &lists, PARAMS),
+        ("deep objects", &objects, DEEP),
+        (
+            "a key twice",
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","method":"ping"}"#,
+            METHODS,
+        ),
         (
             "the protocol twice",
             r#"{"jsonrpc":"1.0","jsonrpc":"2.0","id":1,"method":"ping"}"#,
-            TWICE,
+            PROTOCOLS,
         ),
     ];
     sent.into_iter().map(|(claim, body, what)| row(claim, &served.post(body), bad(what))).collect()
