@@ -54,6 +54,7 @@ fn spec_in(folder: &TempDir, path: &str) -> SessionSpec {
         mcp: Some(McpAccess {
             url: "http://127.0.0.1:1/mcp".to_owned(),
             token: Secret::new("token"),
+            hook_token: Secret::new("cortex_hook_1"),
         }),
         ..SessionSpec::new(SessionId::new("s1"), cwd, scratch)
     }

@@ -15,8 +15,10 @@ use crate::limits::START_TIMEOUT;
 use crate::port::{McpAccess, Opened, Runtime, RuntimeInfo, SessionSpec};
 use crate::store::Agent;
 
-/// What a session's credential begins with, so that it is known for what it is wherever it turns up.
+/// What the credentials of a session and of its hooks begin with, so that they are known for what they are wherever
+/// they turn up.
 const TOKEN_PREFIX: &str = "cortex_session_";
+const HOOK_TOKEN_PREFIX: &str = "cortex_hook_";
 
 impl Engine {
     /// Opens the session of an agent, or of one attempt.
@@ -45,6 +47,7 @@ impl Engine {
         let mcp = self.core.endpoint().map(|url| McpAccess {
             url: url.to_owned(),
             token: self.core.env().mint_secret(TOKEN_PREFIX),
+            hook_token: self.core.env().mint_secret(HOOK_TOKEN_PREFIX),
         });
         let spec = SessionSpec {
             session_id: id.clone(),
@@ -104,11 +107,12 @@ fn check_start(agent: &Agent, runtime: &RuntimeInfo, has_endpoint: bool) -> Resu
     Ok(())
 }
 
-/// Opens a session whose credential is known by its hash before anybody can show it.
+/// Opens a session whose credentials are known by their hashes before anybody can show it.
 async fn known_then_open(core: &Core, runtime: &dyn Runtime, spec: SessionSpec) -> Result<Opened> {
     if let Some(mcp) = &spec.mcp {
-        let (id, hash) = (spec.session_id.clone(), mcp.token.hash());
-        core.store().write(move |tx| tx.set_session_token(&id, &hash)).await?;
+        let (id, session, hook) =
+            (spec.session_id.clone(), mcp.token.hash(), mcp.hook_token.hash());
+        core.store().write(move |tx| tx.set_session_tokens(&id, &session, &hook)).await?;
     }
     open_or_begin_anew(runtime, spec).await
 }

@@ -29,6 +29,7 @@ use crate::error::{Code, Error, Result};
 use crate::ids::CorrelationId;
 use crate::limits::{MCP_BODY_BYTES_MAX, MCP_BODY_TIMEOUT, MCP_HEADER_BYTES_MAX};
 use crate::secret::{Secret, SecretHash};
+use crate::store::Holder;
 
 /// Where MCP is.
 pub(super) const PATH: &str = "/mcp";
@@ -217,15 +218,16 @@ impl Guard {
             return Ok(Some(Caller::User));
         }
         self.core.store().read(|tx| {
-            let Some(session) = tx.session_by_token(hash)? else { return Ok(None) };
+            let Some((session, holder)) = tx.session_by_token(hash)? else { return Ok(None) };
             let agent = match tx.agent(&session.agent_id) {
                 Ok(agent) => agent,
                 Err(error) if error.code() == Code::AgentNotFound => return Ok(None),
                 Err(error) => return Err(error),
             };
-            let kind = match agent.role {
-                Role::Orchestrator => SessionKind::Orchestrator,
-                Role::Worker => SessionKind::Agent,
+            let kind = match (holder, agent.role) {
+                (Holder::Hook, _) => SessionKind::Hook,
+                (Holder::Session, Role::Orchestrator) => SessionKind::Orchestrator,
+                (Holder::Session, Role::Worker) => SessionKind::Agent,
             };
             Ok(Some(Caller::Session(SessionCaller {
                 kind,

@@ -205,7 +205,7 @@ impl Served {
         let (id, token) =
             (SessionId::new(format!("s-{role:?}")), format!("cortex_session_{role:?}"));
         let (session, token) = (id.clone(), Secret::new(token));
-        let hash = token.hash();
+        let (hash, hook) = (token.hash(), Secret::new("cortex_hook_0").hash());
         let write = self.cortex.core().store().write(move |tx| {
             let now = tx.now();
             let project = ProjectId::new(format!("p-{role:?}"));
@@ -239,7 +239,7 @@ impl Served {
             };
             tx.insert_agent(&agent)?;
             tx.insert_session(&session, &agent.id, &agent.runtime_id, None)?;
-            tx.set_session_token(&session, &hash)
+            tx.set_session_tokens(&session, &hash, &hook)
         });
         write.await.unwrap();
         (id, token)

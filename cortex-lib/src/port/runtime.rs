@@ -196,6 +196,9 @@ pub struct McpAccess {
     /// The session's credential. It reaches the CLI in the variable `CORTEX_MCP_TOKEN` and nowhere else. A CLI whose process
     /// serves several sessions has it over its input instead: an environment would show it to all of them.
     pub token: Secret,
+    /// The credential of the hooks that the CLI runs in this session: it only reads. It is in the variable
+    /// `CORTEX_HOOK_TOKEN` of a CLI whose process is this session's alone; hooks inherit it, shells of tools do not.
+    pub hook_token: Secret,
 }
 
 /// A session that takes turns.

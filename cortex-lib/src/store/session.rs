@@ -30,6 +30,16 @@ pub struct SessionRow {
     pub ended_at: Option<Timestamp>,
 }
 
+/// Who was handed a credential.
+#[cfg(feature = "mcp")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// The session itself.
+    Session,
+    /// A hook that its CLI runs.
+    Hook,
+}
+
 const COLUMNS: &str = "session_id, agent_id, runtime_id, attempt_id, native_session_id, pid, resumed, started_at, ended_at";
 
 fn from_row(row: &Row<'_>) -> rusqlite::Result<SessionRow> {
@@ -77,12 +87,19 @@ impl ReadTx<'_> {
         Ok(self.row(query, [], |row| row.only())?.unwrap_or_default())
     }
 
-    /// The live session whose credential has this hash.
+    /// The live session that has a credential with this hash, and which one it is.
     #[cfg(feature = "mcp")]
-    pub fn session_by_token(&self, hash: &SecretHash) -> Result<Option<SessionRow>> {
-        let query =
-            format!("SELECT {COLUMNS} FROM session WHERE token_hash = ?1 AND ended_at IS NULL");
-        self.row(&query, [hash.as_bytes()], from_row)
+    pub fn session_by_token(&self, hash: &SecretHash) -> Result<Option<(SessionRow, Holder)>> {
+        let query = format!(
+            "SELECT {COLUMNS}, hook_token_hash IS ?1 AS by_hook FROM session
+             WHERE (token_hash = ?1 OR hook_token_hash = ?1) AND ended_at IS NULL"
+        );
+        let read = |row: &Row<'_>| {
+            let session = from_row(row)?;
+            let holder = if row.get("by_hook")? { Holder::Hook } else { Holder::Session };
+            Ok((session, holder))
+        };
+        self.row(&query, [hash.as_bytes()], read)
     }
 }
 
@@ -100,10 +117,15 @@ impl WriteTx<'_> {
         self.execute(query, (id, agent_id, runtime_id, attempt, now))
     }
 
-    /// Keeps the hash of a session's credential. One that is over gets none.
-    pub(crate) fn set_session_token(&mut self, id: &SessionId, hash: &SecretHash) -> Result<()> {
-        let query = "UPDATE session SET token_hash = ?2 WHERE session_id = ?1 AND ended_at IS NULL";
-        self.execute(query, (id, hash.as_bytes()))
+    /// Keeps the hashes of the credentials of a session and of its hooks. One that is over gets none.
+    pub(crate) fn set_session_tokens(
+        &mut self,
+        id: &SessionId,
+        session: &SecretHash,
+        hook: &SecretHash,
+    ) -> Result<()> {
+        let query = "UPDATE session SET token_hash = ?2, hook_token_hash = ?3 WHERE session_id = ?1 AND ended_at IS NULL";
+        self.execute(query, (id, session.as_bytes(), hook.as_bytes()))
     }
 
     /// Keeps what became known when a session opened.
@@ -130,9 +152,9 @@ impl WriteTx<'_> {
         self.execute(query, (id, native))
     }
 
-    /// Ends a session: its credential dies with it.
+    /// Ends a session: its credentials die with it.
     pub(crate) fn end_session(&mut self, id: &SessionId) -> Result<()> {
-        let query = "UPDATE session SET ended_at = ?2, token_hash = NULL WHERE session_id = ?1 AND ended_at IS NULL";
+        let query = "UPDATE session SET ended_at = ?2, token_hash = NULL, hook_token_hash = NULL WHERE session_id = ?1 AND ended_at IS NULL";
         let now = self.now();
         self.execute(query, (id, now))
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use cortex_lib::api::operator::AddProject;
 use cortex_lib::api::tool::{CreateObjective, ListTasks};
-use cortex_lib::api::{Caller, Cx, Effect, SessionCaller, SessionKind, TOOLS, ToolDef};
+use cortex_lib::api::{Caller, Cx, Effect, SessionCaller, SessionKind, TOOLS};
 use cortex_lib::domain::capability::Capability;
 use cortex_lib::ids::{AgentId, ProjectId, SessionId};
 use cortex_lib::mcp::{self, McpOptions};
@@ -13,197 +13,11 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use crate::access_table::{ABSENT, Foreign, Names, TABLE, assert_admitted, present};
 use crate::bench::{Bench, SCRIPTED, Setup, new_agent, spec};
-
-/// What becomes of a session's call that names something of another project.
-#[derive(Clone, Copy, Debug)]
-enum Foreign {
-    /// The call names nothing: it tells of the caller's own project only.
-    Unnamed,
-    /// What it names is not there.
-    Hidden(&'static str),
-    /// What it names was made nowhere, so it is not there in the own project either.
-    Unmade(&'static str),
-}
-use Foreign::{Hidden, Unmade, Unnamed};
-
-type Line = (&'static str, char, &'static str, Foreign, fn(&Names) -> Value);
-
-/// The table of the tools. R reads, W changes, I changes once. U user, O orchestrator, A agent, H hook.
-const TABLE: [Line; 34] = [
-    ("list_projects", 'R', "UOAH", Unnamed, |_| json!({})),
-    ("list_runtimes", 'R', "UOAH", Unnamed, |_| json!({})),
-    (
-        "list_agents",
-        'R',
-        "UOAH",
-        Hidden("project.not_found"),
-        |n| json!({ "project_id": n.project }),
-    ),
-    (
-        "get_agent_status",
-        'R',
-        "UOAH",
-        Hidden("agent.not_found"),
-        |n| json!({ "agent_id": n.agent }),
-    ),
-    (
-        "create_agent",
-        'W',
-        "UOA",
-        Hidden("project.not_found"),
-        |n| json!({ "project_id": n.project, "name": n.fresh, "runtime_id": SCRIPTED }),
-    ),
-    (
-        "update_agent",
-        'W',
-        "UO",
-        Hidden("agent.not_found"),
-        |n| json!({ "agent_id": n.agent, "name": n.fresh }),
-    ),
-    ("start_agent", 'I', "UO", Hidden("agent.not_found"), |n| json!({ "agent_id": n.agent })),
-    (
-        "send_message",
-        'W',
-        "U",
-        Hidden("agent.not_found"),
-        |n| json!({ "agent_id": n.agent, "message": "go" }),
-    ),
-    ("interrupt_agent", 'I', "U", Hidden("agent.not_found"), |n| json!({ "agent_id": n.agent })),
-    ("stop_agent", 'I', "U", Hidden("agent.not_found"), |n| json!({ "agent_id": n.agent })),
-    (
-        "poll_agent_events",
-        'R',
-        "UOAH",
-        Hidden("agent.not_found"),
-        |n| json!({ "agent_id": n.agent }),
-    ),
-    (
-        "create_objective",
-        'W',
-        "U",
-        Hidden("project.not_found"),
-        |n| json!({ "project_id": n.project, "title": "t", "tasks": [{ "key": "a", "title": "A", "description": "x" }] }),
-    ),
-    (
-        "plan_objective",
-        'W',
-        "U",
-        Hidden("project.not_found"),
-        |n| json!({ "project_id": n.project, "goal": "x" }),
-    ),
-    (
-        "propose_objective",
-        'W',
-        "U",
-        Hidden("project.not_found"),
-        |n| json!({ "project_id": n.project, "goal": "x" }),
-    ),
-    (
-        "list_proposals",
-        'R',
-        "UOAH",
-        Hidden("project.not_found"),
-        |n| json!({ "project_id": n.project }),
-    ),
-    (
-        "edit_proposal",
-        'W',
-        "U",
-        Unmade("proposal.not_found"),
-        |_| json!({ "proposal_id": "none", "plan": { "title": "t", "tasks": [{ "key": "a", "title": "A", "description": "x" }] } }),
-    ),
-    (
-        "approve_proposal",
-        'W',
-        "U",
-        Unmade("proposal.not_found"),
-        |_| json!({ "proposal_id": "none" }),
-    ),
-    (
-        "reject_proposal",
-        'W',
-        "U",
-        Unmade("proposal.not_found"),
-        |_| json!({ "proposal_id": "none" }),
-    ),
-    ("list_tasks", 'R', "UOAH", Unnamed, |_| json!({})),
-    ("get_task_status", 'R', "UOAH", Hidden("task.not_found"), |n| json!({ "task_id": n.task })),
-    ("cancel_task", 'I', "U", Hidden("task.not_found"), |n| json!({ "task_id": n.task })),
-    (
-        "cancel_objective",
-        'I',
-        "U",
-        Hidden("objective.not_found"),
-        |n| json!({ "objective_id": n.objective }),
-    ),
-    (
-        "pause_objective",
-        'I',
-        "U",
-        Hidden("objective.not_found"),
-        |n| json!({ "objective_id": n.objective }),
-    ),
-    (
-        "resume_objective",
-        'I',
-        "U",
-        Hidden("objective.not_found"),
-        |n| json!({ "objective_id": n.objective }),
-    ),
-    ("reassign_task", 'I', "U", Hidden("task.not_found"), |n| json!({ "task_id": n.task })),
-    ("approve_task", 'I', "U", Hidden("task.not_found"), |n| json!({ "task_id": n.task })),
-    ("retry_task", 'I', "U", Hidden("task.not_found"), |n| json!({ "task_id": n.task })),
-    ("integrate_task", 'W', "U", Hidden("task.not_found"), |n| json!({ "task_id": n.task })),
-    ("list_skills", 'R', "UOAH", Hidden("agent.not_found"), |n| json!({ "agent_id": n.agent })),
-    (
-        "post_message",
-        'W',
-        "UOA",
-        Hidden("project.not_found"),
-        |n| json!({ "project_id": n.project, "to_agent_id": n.agent, "body": "x" }),
-    ),
-    ("read_messages", 'R', "UOA", Unnamed, |_| json!({})),
-    ("ack_message", 'I', "UOA", Unmade("message.not_found"), |_| json!({ "message_id": "none" })),
-    ("get_skill", 'R', "UOA", Unmade("skill.not_found"), |_| json!({ "skill_id": "none" })),
-    (
-        "get_skill_resource",
-        'R',
-        "UOA",
-        Unmade("skill.not_found"),
-        |_| json!({ "skill_id": "none", "path": "x" }),
-    ),
-];
-
-/// Tools of the table that this version does not have yet. A tool that comes leaves this list.
-const ABSENT: &[&str] = &["list_skills", "get_skill", "get_skill_resource"];
 
 const SESSIONS: [(char, SessionKind); 3] =
     [('H', SessionKind::Hook), ('A', SessionKind::Agent), ('O', SessionKind::Orchestrator)];
-
-/// The things of one project.
-struct Names {
-    project: String,
-    agent: String,
-    /// Another agent, whose session calls.
-    peer: String,
-    objective: String,
-    task: String,
-    /// A name that nobody has.
-    fresh: String,
-}
-
-impl Names {
-    fn all(&self) -> [&str; 5] {
-        [&self.project, &self.agent, &self.peer, &self.objective, &self.task]
-    }
-}
-
-fn present() -> impl Iterator<Item = (&'static ToolDef, Line)> {
-    TABLE
-        .into_iter()
-        .filter_map(|line| Some((TOOLS.iter().find(|tool| tool.name == line.0)?, line)))
-}
 
 async fn things(bench: &Bench, project: &ProjectId, fresh: &str) -> Names {
     let agent = bench.call(new_agent(project, "target", SCRIPTED)).await.agent.agent_id;
@@ -294,9 +108,9 @@ async fn every_tool_answers_every_caller_about_the_own_and_the_foreign_project_a
                     continue;
                 }
                 match foreign {
-                    Unmade(wanted) => assert_eq!(code, wanted, "{cell}"),
-                    Hidden(wanted) if !is_own => assert_eq!(code, wanted, "{cell}"),
-                    Hidden(_) | Unnamed => assert_admitted(code, &cell),
+                    Foreign::Unmade(wanted) => assert_eq!(code, wanted, "{cell}"),
+                    Foreign::Hidden(wanted) if !is_own => assert_eq!(code, wanted, "{cell}"),
+                    Foreign::Hidden(_) | Foreign::Unnamed => assert_admitted(code, &cell),
                 }
                 let told = answer.unwrap_or_else(|error| error.to_wire()).to_string();
                 let named = if is_own { Vec::new() } else { args_of(&args(&other)) };
@@ -310,18 +124,12 @@ async fn every_tool_answers_every_caller_about_the_own_and_the_foreign_project_a
             cells += 1;
             assert!(callers.contains('U'), "{cell}");
             match foreign {
-                Unmade(wanted) => assert_eq!(code, wanted, "{cell}"),
-                Hidden(_) | Unnamed => assert_admitted(&code, &cell),
+                Foreign::Unmade(wanted) => assert_eq!(code, wanted, "{cell}"),
+                Foreign::Hidden(_) | Foreign::Unnamed => assert_admitted(&code, &cell),
             }
         }
     }
     assert_eq!(cells, TOOLS.len() * 8);
-}
-
-/// What a caller meets who may call and names what is there: an answer, or a reason that is not about the caller.
-fn assert_admitted(code: &str, cell: &str) {
-    let refused = ["permission.denied", "validation.invalid_arguments"].contains(&code);
-    assert!(!refused && !code.ends_with("not_found"), "{cell}: {code}");
 }
 
 /// The texts of the arguments: a refusal may repeat them.

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop")]
 
 mod access;
+mod access_table;
 mod accidents;
 mod agent_table;
 mod agents;

@@ -12,7 +12,6 @@ const fn later(id: u16, text: &'static str, with: &'static str) -> Demand {
 }
 
 /// What a demand of a later part waits for.
-const SERVER: &str = "the MCP server";
 const SKILLS: &str = "skills";
 const WINDOW: &str = "the window";
 
@@ -23,10 +22,10 @@ pub(super) const SECTIONS: &[Section] = &[
             later(1, "The 32 tools have these names", SKILLS),
             now(2, "`CORTEX_DATA_DIR` moves the data; it has to be absolute"),
             now(3, "Without it the data is where the platform keeps data"),
-            later(4, "A second core needs another port, and is told so", SERVER),
+            now(4, "A second core needs another port, and is told so"),
             now(5, "Real CLIs are tested without a login and without tokens"),
             later(6, "Documentation is a site of its own", "the documentation"),
-            later(7, "The endpoint is served while `mcp.enabled` is set", SERVER),
+            now(7, "The endpoint is served while `mcp.enabled` is set"),
             now(8, "The reference of the tools is checked against the catalogue"),
             now(9, "POST to `/mcp` on the loopback address only"),
             now(10, "The port is 47821 unless it is set"),
@@ -276,7 +275,7 @@ pub(super) const SECTIONS: &[Section] = &[
             now(236, "It is never given a task"),
             now(237, "A worker's session may create workers in its project and decides nothing"),
             now(238, "No session creates orchestrators"),
-            later(239, "Hooks use the same endpoint and read only", SERVER),
+            now(239, "Hooks use the same endpoint and read only"),
         ],
     },
     Section {

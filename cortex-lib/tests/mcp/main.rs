@@ -1,8 +1,11 @@
 //! The MCP endpoint, as clients meet it: raw requests over a socket.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may stop")]
 
+#[path = "../core/access_table.rs"]
+mod access_table;
 mod attacks;
 mod http;
+mod matrix;
 #[cfg(feature = "oauth")]
 mod oauth;
 mod protocol;

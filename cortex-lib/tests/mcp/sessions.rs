@@ -26,28 +26,28 @@ use tokio::net::TcpStream;
 
 use crate::http::{self, Answer, Request};
 
-const SCRIPTED: &str = "scripted";
-const USER: &str = "cortex_user_0";
+pub const SCRIPTED: &str = "scripted";
+pub const USER: &str = "cortex_user_0";
 
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A core with scripted agents, one project and an endpoint that its sessions know.
-struct Place {
-    cortex: Cortex,
-    server: McpServer,
+pub struct Place {
+    pub cortex: Cortex,
+    pub server: McpServer,
     world: ScriptedWorld,
-    project: ProjectId,
+    pub project: ProjectId,
 }
 
 /// What a core is opened on, again and again.
-struct Ground {
+pub struct Ground {
     world: ScriptedWorld,
     dir: tempfile::TempDir,
 }
 
 impl Ground {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self { world: ScriptedWorld::new(), dir: tempfile::tempdir().unwrap() }
     }
 
@@ -72,13 +72,13 @@ impl Ground {
     }
 }
 
-async fn add_project(cortex: &Cortex, name: &str, root: &Path) -> ProjectId {
+pub async fn add_project(cortex: &Cortex, name: &str, root: &Path) -> ProjectId {
     let add = AddProject { name: name.to_owned(), root: root.to_owned(), verification: None };
     cortex.as_user().call(add).await.unwrap().project.project_id
 }
 
 impl Place {
-    async fn open(ground: &Ground) -> Self {
+    pub async fn open(ground: &Ground) -> Self {
         let socket = mcp::bind(0).await.unwrap();
         let cortex = ground.open(Some(&socket)).await;
         let server = socket.serve(&cortex, &Secret::new(USER));
@@ -99,7 +99,7 @@ impl Place {
         );
     }
 
-    async fn ready(&self, name: &str, role: Role) -> AgentId {
+    pub async fn ready(&self, name: &str, role: Role) -> AgentId {
         let id = self.create(name, role).await;
         self.start(&id).await;
         id
@@ -111,7 +111,7 @@ impl Place {
     }
 
     /// What the newest session of an agent was handed.
-    fn access(&self, agent: &AgentId) -> (SessionId, McpAccess) {
+    pub fn access(&self, agent: &AgentId) -> (SessionId, McpAccess) {
         access(&self.world, agent)
     }
 
@@ -122,14 +122,14 @@ impl Place {
     }
 
     /// What a tool answers to the holder of a credential.
-    async fn call(&self, token: &Secret, tool: &str, arguments: Value) -> Value {
+    pub async fn call(&self, token: &Secret, tool: &str, arguments: Value) -> Value {
         let params = json!({ "name": tool, "arguments": arguments });
         let answer = self.send(token, "tools/call", params).await;
         assert_eq!(answer.status, 200, "{tool}: {}", String::from_utf8_lossy(&answer.body));
         answer.json()["result"]["structuredContent"].take()
     }
 
-    async fn tools(&self, token: &Secret) -> Vec<String> {
+    pub async fn tools(&self, token: &Secret) -> Vec<String> {
         let answer = self.send(token, "tools/list", json!({})).await.json();
         let tools = answer["result"]["tools"].as_array().unwrap().iter();
         tools.map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
@@ -168,7 +168,7 @@ fn access(world: &ScriptedWorld, agent: &AgentId) -> (SessionId, McpAccess) {
     (spec.session_id, spec.mcp.unwrap())
 }
 
-fn code(answer: &Value) -> &str {
+pub fn code(answer: &Value) -> &str {
     answer["error"]["code"].as_str().unwrap_or_default()
 }
 

@@ -81,8 +81,9 @@ const ASKED_TOOLS: [&str; 9] = [
 ];
 
 /// The variables that hold credentials. What an agent runs in its shell does not get them.
-const SECRETS: [&str; 10] = [
+const SECRETS: [&str; 11] = [
     "CORTEX_MCP_TOKEN",
+    "CORTEX_HOOK_TOKEN",
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
     "ANTHROPIC_CUSTOM_HEADERS",
@@ -165,6 +166,8 @@ pub(super) fn with_mcp(
     let past_proxy = past_proxy(config);
     Ok(program
         .env("CORTEX_MCP_TOKEN", mcp.token.expose())
+        .env("CORTEX_MCP_URL", &mcp.url)
+        .env("CORTEX_HOOK_TOKEN", mcp.hook_token.expose())
         .env("NO_PROXY", &past_proxy)
         .env("no_proxy", &past_proxy))
 }
@@ -380,7 +383,10 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let file = shell_file(&config(&[(SHELL_FILE, "/o'b/env.sh")]), scratch.path()).unwrap();
         let text = fs_err::read_to_string(file).unwrap();
-        assert!(text.starts_with("unset CORTEX_MCP_TOKEN ANTHROPIC_API_KEY "), "{text}");
+        assert!(
+            text.starts_with("unset CORTEX_MCP_TOKEN CORTEX_HOOK_TOKEN ANTHROPIC_API_KEY "),
+            "{text}"
+        );
         assert!(text.ends_with("\n. '/o'\\''b/env.sh'\n"), "{text}");
     }
 
@@ -401,7 +407,11 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let mut spec = spec(scratch.path());
         let token = Secret::new("cortex_session_123");
-        spec.mcp = Some(McpAccess { url: "http://127.0.0.1:1/mcp".to_owned(), token });
+        spec.mcp = Some(McpAccess {
+            url: "http://127.0.0.1:1/mcp".to_owned(),
+            token,
+            hook_token: Secret::new("cortex_hook_123"),
+        });
         let program = program(Path::new("/bin/claude"), &config(&[]), &spec, "n1").unwrap();
         assert!(!format!("{:?}", program.argv).contains("cortex_session_123"));
         let file = after(&program.argv, "--mcp-config").unwrap();

@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 
 use super::{CodexConfig, launch};
 
-/// The variable with the credential of the session.
+/// The variables with the credentials of the session and of its hooks.
 const TOKEN: &str = "CORTEX_MCP_TOKEN";
+const HOOK_TOKEN: &str = "CORTEX_HOOK_TOKEN";
 
 /// The program of a session in terminal mode.
 pub(super) fn program(executable: &Path, config: &CodexConfig, spec: &SessionSpec) -> Program {
@@ -33,7 +34,10 @@ pub(super) fn program(executable: &Path, config: &CodexConfig, spec: &SessionSpe
     let program = Program::new(argv, &spec.cwd, spec.session_id.as_str());
     let program = launch::environment(program, config);
     match &spec.mcp {
-        Some(mcp) => program.env(TOKEN, mcp.token.expose()),
+        Some(mcp) => program
+            .env(TOKEN, mcp.token.expose())
+            .env("CORTEX_MCP_URL", &mcp.url)
+            .env(HOOK_TOKEN, mcp.hook_token.expose()),
         None => program,
     }
 }
@@ -53,7 +57,7 @@ fn settings(spec: &SessionSpec) -> Vec<String> {
         settings.push(set(&format!("{server}.url"), mcp.url.as_str().into()));
         settings.push(set(&format!("{server}.bearer_token_env_var"), TOKEN.into()));
         // What an agent runs in its shell does not get it.
-        settings.push(set("shell_environment_policy.exclude", json!([TOKEN])));
+        settings.push(set("shell_environment_policy.exclude", json!([TOKEN, HOOK_TOKEN])));
     }
     settings
 }

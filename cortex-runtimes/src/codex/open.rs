@@ -195,7 +195,11 @@ mod tests {
 
     #[test]
     fn only_a_session_that_is_not_known_is_started_afresh() {
-        let mcp = McpAccess { url: "http://127.0.0.1:1".to_owned(), token: Secret::new("t") };
+        let mcp = McpAccess {
+            url: "http://127.0.0.1:1".to_owned(),
+            token: Secret::new("t"),
+            hook_token: Secret::new("cortex_hook_1"),
+        };
         for (refusal, resumes, afresh, tools) in [
             ("no rollout found for thread id x", true, true, false),
             ("no rollout found for thread id x", false, false, false),

@@ -358,8 +358,11 @@ mod tests {
         let mut spec = spec();
         spec.resume = Some("n1".to_owned());
         spec.model = Some("m1".to_owned());
-        spec.mcp =
-            Some(McpAccess { url: "http://127.0.0.1:1/mcp".to_owned(), token: Secret::new("tok") });
+        spec.mcp = Some(McpAccess {
+            url: "http://127.0.0.1:1/mcp".to_owned(),
+            token: Secret::new("tok"),
+            hook_token: Secret::new("cortex_hook_1"),
+        });
         let (method, params) = opened(&spec, &[]);
         assert_eq!(
             (method, &params["threadId"], &params["model"]),

@@ -81,7 +81,11 @@ impl Endpoint {
 
     /// The same with another credential.
     pub(super) fn access_with(&self, credential: &str) -> McpAccess {
-        McpAccess { url: format!("http://{}/mcp", self.address), token: Secret::new(credential) }
+        McpAccess {
+            url: format!("http://{}/mcp", self.address),
+            token: Secret::new(credential),
+            hook_token: Secret::new("cortex_hook_1"),
+        }
     }
 
     /// A page that says when it is read.

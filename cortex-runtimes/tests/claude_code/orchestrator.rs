@@ -33,7 +33,11 @@ pub(crate) fn all() -> Vec<Case> {
 const TOKEN: &str = "cortex_session_1";
 
 async fn orchestrator(place: &Place, url: &str, token: &str) -> Result<Live> {
-    let access = McpAccess { url: url.to_owned(), token: Secret::new(token) };
+    let access = McpAccess {
+        url: url.to_owned(),
+        token: Secret::new(token),
+        hook_token: Secret::new("cortex_hook_1"),
+    };
     let opened = place.open_with(|spec| {
         spec.role = Role::Orchestrator;
         spec.mcp = Some(access);

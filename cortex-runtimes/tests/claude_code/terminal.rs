@@ -153,7 +153,11 @@ async fn an_agent_in_a_terminal_calls_the_tools_of_cortex() {
     let place = Place::new(script).await;
     settled(&place);
     let endpoint = Endpoint::start("cortex_session_1").await;
-    let access = McpAccess { url: endpoint.url.clone(), token: Secret::new("cortex_session_1") };
+    let access = McpAccess {
+        url: endpoint.url.clone(),
+        token: Secret::new("cortex_session_1"),
+        hook_token: Secret::new("cortex_hook_1"),
+    };
     let opened = open(&place, |spec| spec.mcp = Some(access)).await.unwrap();
     let terminal = opened.terminal.unwrap();
     shows(&terminal, "?").await;

@@ -140,7 +140,12 @@ async fn a_worker_uses_the_tools_of_cortex_unasked_and_past_a_proxy() {
     let endpoint = Endpoint::start("cortex_session_1").await;
     let token = Secret::new("cortex_session_1");
     let url = endpoint.url.clone();
-    let mut live = place.open_with(|spec| spec.mcp = Some(McpAccess { url, token })).await.unwrap();
+    let mut live = place
+        .open_with(|spec| {
+            spec.mcp = Some(McpAccess { url, token, hook_token: Secret::new("cortex_hook_1") });
+        })
+        .await
+        .unwrap();
     let (end, _) = live.turn("look").await;
     assert_eq!(end.outcome, succeeded("none"));
     let requests = place.server.requests();

@@ -197,7 +197,11 @@ async fn a_server_of_a_repository_does_not_take_the_place_of_cortex() {
     let server = json!({"mcpServers": {"cortex": {"command": "sh", "args": ["-c", serves]}}});
     write(&root, ".mcp.json", &server.to_string());
     let endpoint = Endpoint::start("cortex_session_1").await;
-    let access = McpAccess { url: endpoint.url.clone(), token: Secret::new("cortex_session_1") };
+    let access = McpAccess {
+        url: endpoint.url.clone(),
+        token: Secret::new("cortex_session_1"),
+        hook_token: Secret::new("cortex_hook_1"),
+    };
     let opened = place.open_with(|spec| {
         spec.trusted = true;
         spec.mcp = Some(access);
@@ -223,7 +227,11 @@ async fn commands_of_an_agent_do_not_get_the_credentials() {
     fs_err::write(&own, "export OWN=kept\n").unwrap();
     let place = place.var("CLAUDE_ENV_FILE", own.to_str().unwrap());
     let endpoint = Endpoint::start("cortex_session_1").await;
-    let access = McpAccess { url: endpoint.url.clone(), token: Secret::new("cortex_session_1") };
+    let access = McpAccess {
+        url: endpoint.url.clone(),
+        token: Secret::new("cortex_session_1"),
+        hook_token: Secret::new("cortex_hook_1"),
+    };
     let mut live = place.open_with(|spec| spec.mcp = Some(access)).await.unwrap();
     let turn = live.send("run").await;
     let request = live.request().await;
@@ -234,8 +242,14 @@ async fn commands_of_an_agent_do_not_get_the_credentials() {
     for name in ["seen", "seen-below"] {
         let seen = read(name);
         assert!(seen.contains("HOME=") && seen.contains("CORTEX_OWNER="), "{seen}");
-        for secret in ["cortex_session_1", "CORTEX_MCP_TOKEN", "ANTHROPIC_API_KEY", "scripted-key"]
-        {
+        for secret in [
+            "cortex_session_1",
+            "cortex_hook_1",
+            "CORTEX_MCP_TOKEN",
+            "CORTEX_HOOK_TOKEN",
+            "ANTHROPIC_API_KEY",
+            "scripted-key",
+        ] {
             assert!(!seen.contains(secret), "{secret}: {seen}");
         }
     }

@@ -29,7 +29,11 @@ pub(crate) fn all() -> Vec<Case> {
 }
 
 fn access(endpoint: &Endpoint, token: &str) -> McpAccess {
-    McpAccess { url: endpoint.url.clone(), token: Secret::new(token) }
+    McpAccess {
+        url: endpoint.url.clone(),
+        token: Secret::new(token),
+        hook_token: Secret::new("cortex_hook_1"),
+    }
 }
 
 /// What a model tries that wants out: every sort of tool that the CLI has for any model.
@@ -285,7 +289,11 @@ async fn tools_that_cannot_be_reached_fail_the_start() {
     assert_eq!(error.code(), Code::RuntimeStartFailed);
     assert!(error.message().contains("the tools of Cortex"), "{error}");
     assert!(!error.to_string().contains("wrong"), "{error}");
-    let nobody = McpAccess { url: "http://127.0.0.1:9/mcp".to_owned(), token: Secret::new("x") };
+    let nobody = McpAccess {
+        url: "http://127.0.0.1:9/mcp".to_owned(),
+        token: Secret::new("x"),
+        hook_token: Secret::new("cortex_hook_1"),
+    };
     let error = place.open_with(|spec| spec.mcp = Some(nobody)).await.unwrap_err();
     assert_eq!(error.code(), Code::RuntimeStartFailed);
     assert!(error.message().contains("the tools of Cortex"), "{error}");

@@ -193,7 +193,8 @@ async fn a_start_that_is_dropped_leaves_nothing() {
     // An endpoint that never answers holds up its thread.
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let mcp = McpAccess { url, token: Secret::new("token") };
+    let mcp =
+        McpAccess { url, token: Secret::new("token"), hook_token: Secret::new("cortex_hook_1") };
     let reached = tokio::select! {
         biased;
         reached = listener.accept() => reached.unwrap(),
@@ -472,7 +473,11 @@ async fn a_session_resumed_in_a_process_that_lives_has_its_new_settings() {
     .await;
     let (one, two) = (Endpoint::start("token_one").await, Endpoint::start("token_two").await);
     let access = |endpoint: &Endpoint, token: &str| {
-        Some(McpAccess { url: endpoint.url.clone(), token: Secret::new(token) })
+        Some(McpAccess {
+            url: endpoint.url.clone(),
+            token: Secret::new(token),
+            hook_token: Secret::new("cortex_hook_1"),
+        })
     };
     let beside = place.other().open().await;
     let mut live = place.open_with(|spec| spec.mcp = access(&one, "token_one")).await.unwrap();

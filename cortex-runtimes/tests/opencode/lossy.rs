@@ -191,7 +191,8 @@ async fn a_start_that_failed_takes_its_traces_away() {
     let Lossy { between, place, .. } = lossy().await;
     let endpoint = Endpoint::start("cortex_session_1").await;
     let url = endpoint.url.clone();
-    let access = McpAccess { url, token: Secret::new("wrong") };
+    let access =
+        McpAccess { url, token: Secret::new("wrong"), hook_token: Secret::new("cortex_hook_1") };
     let taken = || (between.asked("/disconnect"), between.asked("DELETE /session/"));
     let before = taken();
     place.open_with(|spec| spec.mcp = Some(access)).await.unwrap_err();

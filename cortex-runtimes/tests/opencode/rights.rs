@@ -123,7 +123,11 @@ async fn an_orchestrator_has_the_tools_of_cortex_and_no_others() {
     let url = endpoint.url.clone();
     let opened = shared().open_with(|spec| {
         spec.role = Role::Orchestrator;
-        spec.mcp = Some(McpAccess { url, token: Secret::new("cortex_session_1") });
+        spec.mcp = Some(McpAccess {
+            url,
+            token: Secret::new("cortex_session_1"),
+            hook_token: Secret::new("cortex_hook_1"),
+        });
     });
     let mut live = opened.await.unwrap();
     files();
@@ -155,7 +159,8 @@ async fn each_worker_has_the_tools_of_cortex_with_its_own_credential() {
     let mut lives = Vec::new();
     for (endpoint, token) in [(&one, "cortex_session_1"), (&other, "cortex_session_2")] {
         let url = endpoint.url.clone();
-        let access = McpAccess { url, token: Secret::new(token) };
+        let access =
+            McpAccess { url, token: Secret::new(token), hook_token: Secret::new("cortex_hook_1") };
         lives.push(shared().open_with(|spec| spec.mcp = Some(access)).await.unwrap());
     }
     for live in &mut lives {
@@ -188,7 +193,8 @@ async fn each_worker_has_the_tools_of_cortex_with_its_own_credential() {
 async fn a_start_without_the_tools_of_cortex_fails() {
     let endpoint = Endpoint::start("cortex_session_1").await;
     let url = endpoint.url.clone();
-    let access = McpAccess { url, token: Secret::new("wrong") };
+    let access =
+        McpAccess { url, token: Secret::new("wrong"), hook_token: Secret::new("cortex_hook_1") };
     let error = shared().open_with(|spec| spec.mcp = Some(access)).await.unwrap_err();
     assert_eq!(error.code(), Code::RuntimeStartFailed);
     assert!(error.message().contains("does not reach the tools of Cortex"), "{error}");

@@ -4,6 +4,7 @@
 
 mod clients;
 mod crew;
+mod hooks;
 mod place;
 
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ use std::process::ExitCode;
 use clients::all_three_list_call_wait_and_give_up;
 use cortex_scripted::{cases, cli, offline, suite};
 use crew::an_orchestrator_hires_workers_on_all_three_and_hears_from_them;
+use hooks::a_hook_reads_with_its_own_credential_and_changes_nothing;
 
 fn main() -> ExitCode {
     cortex_lib::process::init();
@@ -24,5 +26,6 @@ fn main() -> ExitCode {
     suite::run(&cases![
         an_orchestrator_hires_workers_on_all_three_and_hears_from_them,
         all_three_list_call_wait_and_give_up,
+        a_hook_reads_with_its_own_credential_and_changes_nothing,
     ])
 }

@@ -82,6 +82,7 @@ CREATE TABLE session (
     pid               INTEGER,
     resumed           INTEGER NOT NULL DEFAULT 0 CHECK (resumed IN (0, 1)),
     token_hash        BLOB,
+    hook_token_hash   BLOB,
     -- The attempt that it was opened for alone. Absent: it is the agent's own conversation.
     attempt_id        TEXT,
     started_at        INTEGER NOT NULL,
