@@ -110,14 +110,15 @@ for_tests!(
     self::workspace::WorkspaceRow,
 );
 
+#[cfg(feature = "mcp")]
+pub(crate) use self::session::Holder;
+
 #[cfg(feature = "oauth")]
 pub(crate) use self::grant::{RegisteredClient, TokenKind};
 
 #[cfg(any(test, feature = "testing"))]
 pub use self::faults::{Fate, Faults, NoFaults};
 #[cfg(feature = "testing")]
-#[cfg(feature = "mcp")]
-pub use self::session::Holder;
 pub use self::{event_log::AgentEventPage, session::SessionRow};
 use crate::error::{Code, Error};
 

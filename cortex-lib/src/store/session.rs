@@ -33,7 +33,7 @@ pub struct SessionRow {
 /// Who was handed a credential.
 #[cfg(feature = "mcp")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holder {
+pub(crate) enum Holder {
     /// The session itself.
     Session,
     /// A hook that its CLI runs.
@@ -89,7 +89,7 @@ impl ReadTx<'_> {
 
     /// The live session that has a credential with this hash, and which one it is.
     #[cfg(feature = "mcp")]
-    pub fn session_by_token(&self, hash: &SecretHash) -> Result<Option<(SessionRow, Holder)>> {
+    pub(crate) fn session_by_token(&self, hash: &SecretHash) -> Result<Option<(SessionRow, Holder)>> {
         let query = format!(
             "SELECT {COLUMNS}, hook_token_hash IS ?1 AS by_hook FROM session
              WHERE (token_hash = ?1 OR hook_token_hash = ?1) AND ended_at IS NULL"
