@@ -1,21 +1,14 @@
 //! From a data directory to a running core that others can reach.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
 
 use cortex_lib::Cortex;
 use cortex_lib::error::{Code, Error, Result};
 use cortex_lib::local::{self, LocalServer};
 use cortex_lib::mcp::{self, McpServer, McpSocket, UserToken};
 use cortex_runtimes::CommandConfig;
-use tokio::task::JoinHandle;
-use tokio::time::{MissedTickBehavior, interval};
 
 use crate::config::Config;
-
-/// How often the file of the user token is looked at: whoever rotates it does not reach the endpoint.
-const TOKEN_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a core is meant to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,16 +43,9 @@ pub enum Endpoint {
     /// Nobody wants it.
     Off,
     /// It is served.
-    On(Served),
+    On(McpServer),
     /// It could not be served.
     Failed(Error),
-}
-
-/// An endpoint that is served, with the user token as it is in its file.
-#[derive(Debug)]
-pub struct Served {
-    server: Arc<McpServer>,
-    token: JoinHandle<()>,
 }
 
 /// Opens the core of `data_dir` here, with the runtimes of `config` and `extra` ones, and serves its local socket.
@@ -132,35 +118,12 @@ async fn bind_public(port: u16, config: &Config, life: Life) -> Result<McpSocket
 
 fn serve_mcp(cortex: &Cortex, bound: Bound) -> Endpoint {
     let Some(bound) = bound else { return Endpoint::Off };
-    let token = UserToken::of(cortex.data_dir());
-    let served = bound.and_then(|socket| {
-        let secret = token.load_or_create(&**cortex.core().env())?;
-        Ok(Arc::new(socket.serve(cortex, &secret)))
-    });
-    match served {
-        Ok(server) => {
-            let token = tokio::spawn(follow_token(Arc::clone(&server), token));
-            Endpoint::On(Served { server, token })
-        }
+    match bound.and_then(|socket| socket.serve_owner(cortex)) {
+        Ok(server) => Endpoint::On(server),
         Err(error) => {
             let (code, message) = (error.code(), error.message());
             tracing::warn!(%code, "no MCP: {message}");
             Endpoint::Failed(error)
-        }
-    }
-}
-
-/// Takes over each token that comes into the file.
-async fn follow_token(server: Arc<McpServer>, token: UserToken) {
-    let mut ticks = interval(TOKEN_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        match token.load() {
-            Ok(Some(secret)) => server.set_user_token(&secret),
-            // A file that went away ends nobody's access; the next start makes a new token.
-            Ok(None) => {}
-            Err(error) => tracing::debug!("the user token stays as it was: {}", error.message()),
         }
     }
 }
@@ -179,8 +142,8 @@ impl Opened {
     pub async fn close(self) -> Result<()> {
         // The core first: whoever asks meanwhile hears that it stops.
         let closed = self.cortex.shutdown().await;
-        if let Endpoint::On(served) = self.endpoint {
-            served.stop().await;
+        if let Endpoint::On(server) = self.endpoint {
+            server.stop().await;
         }
         if let Some(local) = self.local {
             local.stop().await;
@@ -201,19 +164,8 @@ impl Endpoint {
     /// Where clients send their requests, when it is served.
     pub fn url(&self) -> Option<String> {
         match self {
-            Self::On(served) => Some(served.server.url()),
+            Self::On(server) => Some(server.url()),
             Self::Off | Self::Failed(_) => None,
-        }
-    }
-}
-
-impl Served {
-    async fn stop(self) {
-        self.token.abort();
-        // Aborted: it holds the server no longer.
-        drop(self.token.await);
-        if let Some(server) = Arc::into_inner(self.server) {
-            server.stop().await;
         }
     }
 }

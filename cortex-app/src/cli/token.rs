@@ -21,7 +21,7 @@ pub(super) struct Token {
 enum Action {
     /// Print it; made when there is none yet
     Show,
-    /// Replace it; a core that runs takes the new one within a second, and the old one ends
+    /// Replace it; the old one ends at once, also at a core that runs
     Rotate,
 }
 

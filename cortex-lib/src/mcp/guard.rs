@@ -15,13 +15,13 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Uri};
 use rmcp::model::ProtocolVersion;
 use serde_json::{Value, json};
-use tokio::sync::watch;
 
 use super::Public;
 use super::message::{self, Message};
 use super::progress::TakesStream;
 use super::refusal::Refusal;
 use super::slots::Slot;
+use super::user_token::Owner;
 use crate::api::{Caller, SessionCaller, SessionKind};
 use crate::domain::agent::Role;
 use crate::engine::{Core, CoreState};
@@ -61,7 +61,7 @@ pub(super) enum Admitted {
 pub(super) struct Guard {
     port: u16,
     core: Core,
-    user: watch::Receiver<SecretHash>,
+    owner: Arc<Owner>,
     public: Option<Arc<Public>>,
 }
 
@@ -69,10 +69,10 @@ impl Guard {
     pub(super) fn new(
         port: u16,
         core: Core,
-        user: watch::Receiver<SecretHash>,
+        owner: Arc<Owner>,
         public: Option<Arc<Public>>,
     ) -> Self {
-        Self { port, core, user, public }
+        Self { port, core, owner, public }
     }
 
     /// Lets a request in, or says why not.
@@ -208,7 +208,7 @@ impl Guard {
     /// Whose credential it is. Sessions are looked up by hash: how long that takes tells nothing about the
     /// credential behind it.
     fn caller_of(&self, hash: &SecretHash, host: &str) -> Result<Option<Caller>> {
-        if *self.user.borrow() == *hash {
+        if self.owner.is(hash) {
             return Ok(Some(Caller::User));
         }
         // What a remote client holds is for the public address alone.

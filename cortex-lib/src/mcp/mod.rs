@@ -25,9 +25,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tokio_util::sync::DropGuard;
 
+use user_token::Owner;
 pub use user_token::UserToken;
 
 use crate::Cortex;
@@ -35,7 +35,7 @@ use crate::api::Catalogue;
 use crate::engine::Supervisor;
 use crate::error::{Code, Error, Result};
 use crate::limits::MCP_STOP_GRACE;
-use crate::secret::{Secret, SecretHash};
+use crate::secret::Secret;
 use guard::Guard;
 use listener::Listener;
 #[cfg(not(feature = "oauth"))]
@@ -68,7 +68,7 @@ pub struct McpSocket {
 #[derive(Debug)]
 pub struct McpServer {
     port: u16,
-    user: watch::Sender<SecretHash>,
+    owner: Arc<Owner>,
     _ends_when_dropped: DropGuard,
     work: Supervisor,
 }
@@ -122,23 +122,35 @@ impl McpSocket {
     ///
     /// The endpoint outlives its core: when the core has stopped it says so.
     pub fn serve(self, cortex: &Cortex, token: &Secret) -> McpServer {
-        self.serve_catalogue(cortex, token, Catalogue::CORTEX)
+        self.serve_catalogue(cortex, Owner::fixed(token), Catalogue::CORTEX)
     }
 
-    fn serve_catalogue(self, cortex: &Cortex, token: &Secret, catalogue: Catalogue) -> McpServer {
+    /// Serves the tools of `cortex` to who has the user token of its data directory, which is made on first use. What
+    /// replaces it in its [file](UserToken) ends the old one at once.
+    ///
+    /// # Errors
+    ///
+    /// `core.data_dir_unusable` when there is no such token and none can be made.
+    pub fn serve_owner(self, cortex: &Cortex) -> Result<McpServer> {
+        let file = UserToken::of(cortex.data_dir());
+        let owner = Owner::of_file(file, &**cortex.core().env())?;
+        Ok(self.serve_catalogue(cortex, owner, Catalogue::CORTEX))
+    }
+
+    fn serve_catalogue(self, cortex: &Cortex, owner: Owner, catalogue: Catalogue) -> McpServer {
         let core = cortex.core();
         #[cfg(feature = "oauth")]
         let public = self.public.map(|url| Arc::new(Public::new(url, core.clone())));
         #[cfg(not(feature = "oauth"))]
         let public: Option<Arc<Public>> = None;
         let port = self.port;
-        let (user, current) = watch::channel(token.hash());
+        let owner = Arc::new(owner);
         let work = Supervisor::default();
-        let guard = Guard::new(port, core.clone(), current, public);
+        let guard = Guard::new(port, core.clone(), Arc::clone(&owner), public);
         let accept = Listener::new(core, guard, catalogue, &work);
         work.spawn(accept.run(self.listener));
         tracing::info!(port, "MCP is served");
-        McpServer { port, user, _ends_when_dropped: work.stopping().drop_guard(), work }
+        McpServer { port, owner, _ends_when_dropped: work.stopping().drop_guard(), work }
     }
 }
 
@@ -169,7 +181,7 @@ impl McpServer {
 
     /// From now on `token` is the user's credential, and no earlier one is.
     pub fn set_user_token(&self, token: &Secret) {
-        self.user.send_replace(token.hash());
+        self.owner.set(token);
     }
 
     /// Takes no more connections and lets requests finish for a short while. Reads that wait are answered at

@@ -154,7 +154,7 @@ async fn serve_tools(catalogue: Catalogue) -> Served {
     let dir = tempfile::tempdir().unwrap();
     let cortex = Cortex::builder(dir.path().join("data")).open().await.unwrap();
     let socket = bind(0).await.unwrap();
-    let server = socket.serve_catalogue(&cortex, &Secret::new(USER), catalogue);
+    let server = socket.serve_catalogue(&cortex, Owner::fixed(&Secret::new(USER)), catalogue);
     Served { cortex, server, dir }
 }
 

@@ -1,13 +1,16 @@
 //! The credential of the person who runs Cortex: one file in the data directory, readable by its owner only.
 
+use std::fs::Metadata;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use fs_err::{self as fs, OpenOptions};
 
 use crate::env::Env;
 use crate::error::{Code, Error, Result};
-use crate::secret::Secret;
+use crate::secret::{Secret, SecretHash};
 use crate::store::DataDir;
 
 const PREFIX: &str = "cortex_user_";
@@ -63,8 +66,8 @@ impl UserToken {
         }
     }
 
-    /// Replaces the credential. Hand the new one to
-    /// [`McpServer::set_user_token`](super::McpServer::set_user_token), so that the old one ends at once.
+    /// Replaces the credential. At an endpoint that [follows the file](super::McpSocket::serve_owner) the old one ends
+    /// with this; any other one has to be told by [`McpServer::set_user_token`](super::McpServer::set_user_token).
     ///
     /// # Errors
     ///
@@ -92,6 +95,87 @@ impl UserToken {
         file.write_all(b"\n")?;
         file.sync_all()?;
         fs::rename(&fresh, &self.file)
+    }
+}
+
+/// The credential that counts now.
+#[derive(Debug)]
+pub(super) struct Owner {
+    /// Looked at with each request.
+    file: Option<UserToken>,
+    /// A lock, because it is held for a comparison.
+    known: Mutex<Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    hash: SecretHash,
+    /// Of which file it is.
+    stamp: Option<Stamp>,
+}
+
+/// What is another for each file that was put in the place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    inode: u64,
+}
+
+impl Owner {
+    /// Counts until it is told otherwise.
+    pub(super) fn fixed(token: &Secret) -> Self {
+        Self { file: None, known: Mutex::new(Known { hash: token.hash(), stamp: None }) }
+    }
+
+    /// Counts as long as the file holds it: whoever rotates it does not have to tell. Makes one on first use.
+    pub(super) fn of_file(file: UserToken, env: &dyn Env) -> Result<Self> {
+        let hash = file.load_or_create(env)?.hash();
+        Ok(Self { file: Some(file), known: Mutex::new(Known { hash, stamp: None }) })
+    }
+
+    /// From now on `token` counts.
+    pub(super) fn set(&self, token: &Secret) {
+        self.known().hash = token.hash();
+    }
+
+    /// Whether it is the owner's. The comparison takes the same time for every hash.
+    pub(super) fn is(&self, hash: &SecretHash) -> bool {
+        let mut known = self.known();
+        if let Some(file) = &self.file {
+            known.look_at(file);
+        }
+        known.hash == *hash
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    /// A file that went away, or holds something else, ends nobody's access; the next start makes a new token.
+    fn look_at(&mut self, file: &UserToken) {
+        let Ok(found) = fs::metadata(file.path()) else { return };
+        let stamp = Some(Stamp::of(&found));
+        if self.stamp == stamp {
+            return;
+        }
+        match file.load() {
+            Ok(Some(token)) => self.hash = token.hash(),
+            Ok(None) => return,
+            Err(error) => tracing::warn!("the user token stays as it was: {}", error.message()),
+        }
+        self.stamp = stamp;
+    }
+}
+
+impl Stamp {
+    fn of(file: &Metadata) -> Self {
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(file);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Self { modified: file.modified().ok(), inode }
     }
 }
 

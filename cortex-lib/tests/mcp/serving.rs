@@ -1,12 +1,15 @@
 //! The life of an endpoint: its port, its credential, its end.
 
+use cortex_lib::Cortex;
 use cortex_lib::error::Code;
 use cortex_lib::mcp::{self, McpOptions, UserToken};
+use cortex_lib::secret::Secret;
 use cortex_lib::settings::McpSettings;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use crate::http::{Connection, Request};
 use crate::{PING, Served, http};
 
 /// S-004.
@@ -31,14 +34,38 @@ async fn the_port_is_free_again_after_a_stop() {
 }
 
 #[tokio::test]
-async fn a_rotated_token_ends_the_old_one_at_once() {
+async fn another_token_ends_the_old_one_at_once() {
     let served = Served::open().await;
-    let fresh =
-        UserToken::of(served.cortex.data_dir()).rotate(&**served.cortex.core().env()).unwrap();
+    let fresh = Secret::new("cortex_user_1");
     served.server.set_user_token(&fresh);
     assert_eq!(served.send(served.post(PING)).await.status, 401);
-    let renewed = served.post(PING).with("Authorization", format!("Bearer {}", fresh.expose()));
+    let renewed = Request::post(served.port(), fresh.expose(), PING);
     assert_eq!(served.send(renewed).await.status, 200);
+}
+
+/// Whoever rotates it, and also on a connection that has shown the old one before.
+#[tokio::test]
+async fn what_replaces_the_file_of_the_token_ends_the_old_one_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let cortex = Cortex::builder(dir.path().join("data")).open().await.unwrap();
+    let server = mcp::bind(0).await.unwrap().serve_owner(&cortex).unwrap();
+    let (port, file) = (server.port(), UserToken::of(cortex.data_dir()));
+    let ask =
+        |token: &Secret| Request::post(port, token.expose(), PING).with("Connection", "keep-alive");
+    let mut old = file.load().unwrap().unwrap();
+    let mut connection = Connection::open(port).await;
+    for _ in 0..3 {
+        assert_eq!(connection.ask(&ask(&old)).await.unwrap().status, 200);
+        let new = file.rotate(&**cortex.core().env()).unwrap();
+        assert_eq!(connection.ask(&ask(&old)).await.unwrap().status, 401);
+        connection = Connection::open(port).await;
+        assert_eq!(connection.ask(&ask(&new)).await.unwrap().status, 200);
+        old = new;
+    }
+    fs_err::write(file.path(), "something else").unwrap();
+    assert_eq!(connection.ask(&ask(&old)).await.unwrap().status, 200, "a broken file ends nothing");
+    fs_err::remove_file(file.path()).unwrap();
+    assert_eq!(connection.ask(&ask(&old)).await.unwrap().status, 200, "nor does one that is gone");
 }
 
 /// S-026, S-028.
