@@ -89,7 +89,10 @@ impl ReadTx<'_> {
 
     /// The live session that has a credential with this hash, and which one it is.
     #[cfg(feature = "mcp")]
-    pub(crate) fn session_by_token(&self, hash: &SecretHash) -> Result<Option<(SessionRow, Holder)>> {
+    pub(crate) fn session_by_token(
+        &self,
+        hash: &SecretHash,
+    ) -> Result<Option<(SessionRow, Holder)>> {
         let query = format!(
             "SELECT {COLUMNS}, hook_token_hash IS ?1 AS by_hook FROM session
              WHERE (token_hash = ?1 OR hook_token_hash = ?1) AND ended_at IS NULL"
