@@ -189,8 +189,11 @@ pub const MCP_HEADER_BYTES_MAX: usize = 16 * 1024;
 pub const MCP_HEAD_BUFFER_BYTES: usize = 64 * 1024;
 /// The body of a request to the endpoint (seed).
 pub const MCP_BODY_BYTES_MAX: usize = 1024 * 1024;
-/// The head of a request must be there by then, and an idle connection sends its next request.
+/// The head of a request must be there by then, as long as no credential was shown.
 pub const MCP_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Who is known sends the next request over the same connection by then. Longer than clients keep theirs: one that sends
+/// while it is closed cannot tell whether its request arrived, and its model reads of a tool that failed.
+pub const MCP_IDLE_TIMEOUT: Duration = Duration::from_mins(10);
 /// The body of a request must be there by then.
 pub const MCP_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// A client that takes nothing more of its answer for so long is given up, so that it does not hold its slot for ever.

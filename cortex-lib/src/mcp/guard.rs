@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{
     ACCEPT, ALLOW, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
     HeaderValue, ORIGIN, WWW_AUTHENTICATE,
@@ -82,7 +82,11 @@ impl Guard {
         slot: &Slot,
     ) -> Result<Admitted, Refusal> {
         let (mut head, body) = request.into_parts();
-        let visitor = self.check_head(&head, slot).map_err(Refusal::closing)?;
+        // Some clients send more over a connection although they were told that it ends.
+        let is_whole = body.is_end_stream();
+        let visitor = self
+            .check_head(&head, slot)
+            .map_err(|refusal| if is_whole { refusal } else { refusal.closing() })?;
         let caller = match visitor {
             Visitor::Known(caller) => caller,
             Visitor::Curious(about) => return Ok(Admitted::Metadata(about)),

@@ -17,6 +17,8 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_io_timeout::TimeoutWriter;
 use tokio_util::sync::CancellationToken;
 
@@ -30,8 +32,8 @@ use crate::engine::{Core, Supervisor};
 use crate::error::Code;
 use crate::ids::CorrelationId;
 use crate::limits::{
-    MCP_ACCEPT_PAUSE, MCP_BODY_BYTES_MAX, MCP_HEAD_BUFFER_BYTES, MCP_HEAD_TIMEOUT, MCP_LINGER,
-    MCP_LINGER_BYTES_MAX, MCP_STOP_GRACE, MCP_WRITE_TIMEOUT,
+    MCP_ACCEPT_PAUSE, MCP_BODY_BYTES_MAX, MCP_HEAD_BUFFER_BYTES, MCP_HEAD_TIMEOUT,
+    MCP_IDLE_TIMEOUT, MCP_LINGER, MCP_LINGER_BYTES_MAX, MCP_STOP_GRACE, MCP_WRITE_TIMEOUT,
 };
 
 /// The accept loop and what its connections share.
@@ -135,27 +137,55 @@ async fn answer_all(
     slot: &Slot,
     stop: &CancellationToken,
 ) -> Ended {
-    let service = service_fn(async |request| Ok::<_, Infallible>(desk.answer(request, slot).await));
+    // When the last answer was given; none while one is looked for.
+    let (lull, lulls) = watch::channel(Some(Instant::now()));
+    let service = service_fn(async |request| {
+        lull.send_replace(None);
+        let answer = desk.answer(request, slot).await;
+        lull.send_replace(Some(Instant::now()));
+        Ok::<_, Infallible>(answer)
+    });
     let mut server = http1::Builder::new();
     server
         .timer(TokioTimer::new())
-        .header_read_timeout(MCP_HEAD_TIMEOUT)
+        .header_read_timeout(MCP_IDLE_TIMEOUT)
         .max_buf_size(MCP_HEAD_BUFFER_BYTES);
     let mut patient = pin!(TimeoutWriter::new(stream));
     patient.as_mut().set_timeout_pinned(Some(MCP_WRITE_TIMEOUT));
     let mut connection = server.serve_connection(TokioIo::new(patient), service);
     let mut talk = Pin::new(&mut connection);
     let ended = tokio::select! { biased;
-        ended = talk.as_mut() => ended,
+        ended = talk.as_mut() => ended.map_err(|error| (error.is_timeout(), error.to_string())),
+        () = overdue(slot, lulls) => Err((true, "nobody said who it is".to_owned())),
         () = stop.cancelled() => {
             talk.as_mut().graceful_shutdown();
-            tokio::time::timeout(MCP_STOP_GRACE, talk).await.unwrap_or(Ok(()))
+            drop(tokio::time::timeout(MCP_STOP_GRACE, talk).await);
+            Ok(())
         }
     };
-    let Err(error) = ended else { return Ended::Whole };
-    tracing::debug!("a connection to the endpoint broke off: {error}");
-    let began = error.is_timeout() && !connection.into_parts().read_buf.is_empty();
+    let Err((is_late, why)) = ended else { return Ended::Whole };
+    tracing::debug!("a connection to the endpoint broke off: {why}");
+    let began = is_late && !connection.into_parts().read_buf.is_empty();
     if began { Ended::SlowHead } else { Ended::Whole }
+}
+
+/// Ends when a stranger has asked nothing for too long.
+async fn overdue(slot: &Slot, mut lulls: watch::Receiver<Option<Instant>>) {
+    while !slot.is_known() {
+        let since = *lulls.borrow_and_update();
+        let asked = lulls.changed();
+        let told = match since {
+            None => asked.await,
+            Some(since) => match tokio::time::timeout_at(since + MCP_HEAD_TIMEOUT, asked).await {
+                Ok(told) => told,
+                Err(_) => return,
+            },
+        };
+        if told.is_err() {
+            break;
+        }
+    }
+    std::future::pending::<()>().await;
 }
 
 /// Reads what a sender still sends behind its last answer: who is cut off while it writes does not read that.

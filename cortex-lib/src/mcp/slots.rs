@@ -52,13 +52,18 @@ impl Slot {
         self.lost.cancelled().await;
     }
 
+    /// Whether a request over the connection has shown a credential.
+    pub(super) fn is_known(&self) -> bool {
+        self.is_known.load(Ordering::Relaxed)
+    }
+
     /// The connection is one of `caller`, who has shown a credential. From then on it makes room for nobody.
     ///
     /// # Errors
     ///
     /// `http.too_many_connections`.
     pub(super) fn recognise(&self, caller: &Caller) -> Result<()> {
-        if !self.is_known.load(Ordering::Relaxed) {
+        if !self.is_known() {
             let session = caller.session().map(|session| &session.session_id);
             self.slots.table().recognise(self.number, session)?;
             self.is_known.store(true, Ordering::Relaxed);

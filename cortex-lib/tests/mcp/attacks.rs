@@ -4,7 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use cortex_lib::limits::{
-    MCP_BODY_TIMEOUT, MCP_CONNECTIONS_MAX, MCP_HEAD_TIMEOUT, MCP_STRANGERS_MAX, MCP_WRITE_TIMEOUT,
+    MCP_BODY_TIMEOUT, MCP_CONNECTIONS_MAX, MCP_HEAD_TIMEOUT, MCP_IDLE_TIMEOUT, MCP_STRANGERS_MAX,
+    MCP_WRITE_TIMEOUT,
 };
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -258,11 +259,17 @@ async fn a_body_that_comes_slowly_is_given_up_as_a_whole() {
 #[tokio::test]
 async fn a_connection_without_a_request_is_closed_without_a_word() {
     let served = Served::open().await;
-    let known = served.known().await;
+    let mut known = served.known().await;
     let mut fresh = served.connect().await;
+    let begun = Instant::now();
     tokio::time::pause();
     assert_eq!(fresh.read(&mut [0]).await.unwrap(), 0);
+    assert!(begun.elapsed() < MCP_HEAD_TIMEOUT * 2, "{:?}", begun.elapsed());
+    // Who is known keeps a connection for the next call, but not for ever.
+    let ping = served.post(PING).without("Connection");
+    assert_eq!(known.ask(&ping).await.unwrap().status, 200);
     assert_eq!(known.rest().await, b"");
+    assert!(begun.elapsed() >= MCP_IDLE_TIMEOUT, "{:?}", begun.elapsed());
 }
 
 /// S-026

@@ -103,6 +103,19 @@ async fn one_connection_carries_many_requests() {
     assert_eq!(http::read(stream).await.status, 200);
 }
 
+/// Clients ask for a stream at first, and some send their next request over the connection on which that was refused.
+#[tokio::test]
+async fn a_refused_stream_costs_no_connection() {
+    let served = Served::open().await;
+    let mut connection = Connection::open(served.port()).await;
+    let stream =
+        served.post("").line("GET", "/mcp").without("Content-Length").without("Connection");
+    let refused = connection.ask(&stream).await.unwrap();
+    assert_eq!((refused.status, refused.header("connection")), (405, None));
+    let ping = served.post(PING).without("Connection");
+    assert_eq!(connection.ask(&ping).await.unwrap().status, 200);
+}
+
 /// S-007.
 #[test]
 fn the_endpoint_is_on_unless_it_is_switched_off() {

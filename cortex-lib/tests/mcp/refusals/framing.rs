@@ -127,7 +127,8 @@ pub fn heads(served: &Served) -> Vec<Row> {
             old(&refused("403 Forbidden", "http.forbidden_host", &{
                 let port = served.port();
                 format!("the Host header is neither 127.0.0.1:{port} nor localhost:{port}")
-            })),
+            }))
+            .replacen(CLOSES, "", 1),
         ),
     ]
 }
