@@ -78,6 +78,16 @@ impl Door {
         Ok(Self { core, program: global.program() })
     }
 
+    /// The core that serves the data directory, if one does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Client::connect`].
+    pub(crate) async fn open_running(global: &Global) -> Result<Option<Self>> {
+        let running = Core::running(global, &global.data_dir()?).await?;
+        Ok(running.map(|core| Self { core, program: global.program() }))
+    }
+
     /// What a person calls next to reach the same core: `cortex` with these words.
     pub(crate) fn hint(&self, words: &str) -> String {
         self.program.call(words)
@@ -175,12 +185,19 @@ impl Door {
 }
 
 impl Core {
+    async fn running(global: &Global, data_dir: &Path) -> Result<Option<Self>> {
+        let running = Client::connect(data_dir).await?;
+        Ok(running.map(|client| {
+            log::to_terminal(global.verbose);
+            Self::There(client)
+        }))
+    }
+
     async fn reach(global: &Global, opening: Opening) -> Result<Self> {
         let data_dir = global.data_dir()?;
-        let running = Client::connect(&data_dir).await?;
-        if let Some(client) = running {
-            log::to_terminal(global.verbose);
-            return Ok(Self::There(client));
+        let running = Self::running(global, &data_dir).await?;
+        if let Some(running) = running {
+            return Ok(running);
         }
         let mut config = Config::read(&data_dir)?;
         config.approvals.rules.extend(opening.rules);

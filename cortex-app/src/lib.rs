@@ -2,6 +2,7 @@
 #![warn(missing_docs, missing_debug_implementations, unreachable_pub)]
 
 pub mod boot;
+mod bridge;
 pub mod cli;
 pub mod config;
 mod demo;

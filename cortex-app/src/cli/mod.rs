@@ -16,6 +16,7 @@ mod exit;
 mod find;
 mod global;
 mod goal;
+mod mcp;
 mod message;
 mod objective;
 mod plan;
@@ -77,6 +78,7 @@ enum Command {
     Tools(tools::Tools),
     Doctor(doctor::Doctor),
     Config(config::Configuration),
+    Mcp(mcp::Mcp),
     Token(token::Token),
     Completions(completions::Completions),
 }
@@ -114,6 +116,7 @@ impl Command {
             Self::Tools(command) => command.run(screen),
             Self::Doctor(command) => command.run(global, screen).await,
             Self::Config(command) => command.run(global, screen),
+            Self::Mcp(command) => command.run(global, screen).await,
             Self::Token(command) => command.run(global, screen),
             Self::Completions(command) => command.run(screen),
             Self::Run(command) => Ok(command.run(global).await),

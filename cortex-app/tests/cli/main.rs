@@ -3,6 +3,8 @@
 
 mod approvals;
 mod attach;
+mod bridge;
+mod client_config;
 mod configuration;
 mod connections;
 mod doctor;

@@ -229,7 +229,7 @@ impl Core {
     }
 
     /// Where its sessions find its tools, when an endpoint is served.
-    pub(super) fn endpoint(&self) -> Option<&str> {
+    pub(crate) fn endpoint(&self) -> Option<&str> {
         self.inner.parts.endpoint.as_deref()
     }
 

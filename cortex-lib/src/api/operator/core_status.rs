@@ -28,6 +28,8 @@ pub struct CoreStatusReply {
     pub open_objectives: usize,
     /// The number of the newest event.
     pub newest_event: u64,
+    /// Where its MCP endpoint is, when it serves one.
+    pub mcp_url: Option<String>,
 }
 
 impl Command for CoreStatus {
@@ -47,6 +49,7 @@ impl Command for CoreStatus {
                 live_sessions: tx.live_session_count()?,
                 open_objectives: tx.open_objectives()?.len(),
                 newest_event: tx.newest_seq()?,
+                mcp_url: core.endpoint().map(str::to_owned),
             })
         })
     }
