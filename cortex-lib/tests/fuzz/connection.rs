@@ -5,16 +5,19 @@
 //! the input between two `<next>`; the parts are sent as one.
 
 use std::collections::BTreeMap;
-use std::io;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use crate::shape::{self, Sort};
 use crate::stage::{ELSEWHERE, Names, Stages, USER_TOKEN, no_panic};
 
 const NEXT: &[u8] = b"<next>";
 const LENGTH: &[u8] = b"<length>";
+/// Who has said nothing for so long has said all: longer than any wait but the one for the next request of somebody known.
+const SILENCE: Duration = Duration::from_secs(40);
 
 /// Tries inputs, each over a connection of its own.
 #[derive(Debug, Default)]
@@ -99,11 +102,10 @@ async fn converse(port: u16, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
     let (mut reader, mut writer) = stream.split();
     let mut got = Vec::new();
-    // The endpoint may stop reading, and may stop before all of it was read.
-    let reading = async { reader.read_to_end(&mut got).await };
-    let (written, read): (io::Result<()>, io::Result<usize>) =
-        tokio::join!(writer.write_all(bytes), reading);
-    drop((written, read));
+    let reading =
+        async { while let Ok(Ok(1..)) = timeout(SILENCE, reader.read_buf(&mut got)).await {} };
+    // The endpoint may stop reading before all of it was read.
+    let (_, ()) = tokio::join!(writer.write_all(bytes), reading);
     got
 }
 
@@ -139,6 +141,9 @@ fn judge(got: &[u8], keys: &Keys, sent: &[u8]) -> Result<Vec<u16>, String> {
     }
     if replies > keys.all {
         return Err(format!("{replies} were let in by {} credentials", keys.all));
+    }
+    if answers.iter().any(|answer| answer.is_head_alone) && find(sent, b"HEAD ").is_none() {
+        return Err("an answer without the body that it tells of".into());
     }
     let tells = |text: &[u8]| find(text, ELSEWHERE.as_bytes()).is_some();
     if keys.elsewhere == 0 && tells(got) && !tells(sent) {

@@ -10,7 +10,7 @@ pub struct Answer {
     headers: Vec<(String, String)>,
     body: Vec<u8>,
     /// Its head tells of a body that is not there, as the answer to HEAD does.
-    is_head_alone: bool,
+    pub is_head_alone: bool,
 }
 
 /// What kind of answer it is.
@@ -233,7 +233,7 @@ fn first(bytes: &[u8]) -> Result<(Answer, &[u8]), String> {
         return Ok((answer, &[]));
     };
     let length: usize = length.parse().map_err(|_| format!("a length of {length:?}"))?;
-    if rest.is_empty() && length > 0 {
+    if length > 0 && (rest.is_empty() || rest.starts_with(b"HTTP/1.")) {
         answer.is_head_alone = true;
         return Ok((answer, rest));
     }
