@@ -31,7 +31,7 @@ impl Connections {
     /// Sends an input and reads all answers. The error says what is wrong with them.
     pub fn run(&mut self, input: &[u8]) -> Result<(), String> {
         let stage = self.stages.next();
-        let port = stage.server.port();
+        let port = stage.port();
         let sent = spell(input, &stage.names);
         let before = stage.content();
         let got = stage.block_on(converse(port, &sent));

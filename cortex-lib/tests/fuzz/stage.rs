@@ -14,7 +14,7 @@ use cortex_lib::api::{Caller, Cx, SessionCaller, SessionKind};
 use cortex_lib::domain::attempt::Cause;
 use cortex_lib::env::{Env, SimEnv};
 use cortex_lib::ids::{AgentId, ProjectId, RuntimeId};
-use cortex_lib::mcp::{self, McpServer};
+use cortex_lib::mcp::{self, McpServer, McpSocket};
 use cortex_lib::port::{Script, ScriptedHost, ScriptedRuntime, ScriptedWorld, SessionSpec, Turn};
 use cortex_lib::secret::Secret;
 use cortex_lib::store::{NoFaults, Store, StoreOptions};
@@ -44,9 +44,11 @@ thread_local! {
 #[derive(Debug)]
 pub struct Stage {
     pub cortex: Cortex,
-    pub server: McpServer,
     pub callers: Callers,
     pub names: Names,
+    /// Until it is served, on first use: calls need no endpoint, and it takes as long as they do.
+    socket: Option<McpSocket>,
+    server: Option<McpServer>,
     disk: Disk,
     // It ends what runs on it before the folder goes.
     runtime: Runtime,
@@ -160,14 +162,24 @@ impl Stage {
         let dir = TempDir::new().unwrap();
         let runtime =
             Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-        let (cortex, server, callers, names) = runtime.block_on(set_up(dir.path()));
+        let (cortex, socket, callers, names) = runtime.block_on(set_up(dir.path()));
         let disk = Disk::open(&dir.path().join("cortex.db"));
-        Self { cortex, server, callers, names, disk, runtime, _dir: dir }
+        let (socket, server) = (Some(socket), None);
+        Self { cortex, callers, names, socket, server, disk, runtime, _dir: dir }
     }
 
     /// Runs `work` on the stage.
     pub fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
         self.runtime.block_on(work)
+    }
+
+    /// The port at which the endpoint is served.
+    pub fn port(&mut self) -> u16 {
+        if let Some(socket) = self.socket.take() {
+            let serve = async { socket.serve(&self.cortex, &Secret::new(USER_TOKEN)) };
+            self.server = Some(self.runtime.block_on(serve));
+        }
+        self.server.as_ref().unwrap().port()
     }
 
     /// What is on disk, as a number.
@@ -234,7 +246,7 @@ pub async fn settle() {
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
-async fn set_up(dir: &Path) -> (Cortex, McpServer, Callers, Names) {
+async fn set_up(dir: &Path) -> (Cortex, McpSocket, Callers, Names) {
     for folder in ["root", "far"] {
         fs_err::create_dir(dir.join(folder)).unwrap();
     }
@@ -243,9 +255,8 @@ async fn set_up(dir: &Path) -> (Cortex, McpServer, Callers, Names) {
     world.make_repository(root.clone(), [("a.txt", "a")]);
     let socket = mcp::bind(0).await.unwrap();
     let cortex = open(dir, &world, socket.url()).await;
-    let server = socket.serve(&cortex, &Secret::new(USER_TOKEN));
     let mut names = Names::default();
-    names.put("port", server.port().to_string());
+    names.put("port", socket.port().to_string());
     names.put("root", root.to_str().unwrap());
     names.put("key", USER_TOKEN);
     people(&cortex.as_user(), dir, &mut names).await;
@@ -276,7 +287,7 @@ async fn set_up(dir: &Path) -> (Cortex, McpServer, Callers, Names) {
         orchestrator: session(SessionKind::Orchestrator, "orchestrator"),
         hook: session(SessionKind::Hook, "worker"),
     };
-    (cortex, server, callers, names)
+    (cortex, socket, callers, names)
 }
 
 /// Two projects, and agents in them of which one does not run.
