@@ -111,8 +111,8 @@ impl Guard {
     fn check_head(&self, head: &Parts, slot: &Slot) -> Result<Visitor, Refusal> {
         check_size(&head.headers)?;
         let host = self.check_host(head)?;
-        // Who serves the endpoint to others serves it to their pages too.
-        if self.public.is_none() {
+        // Who serves the endpoint to others serves it to their pages too, at that address.
+        if self.public_at(host).is_none() {
             check_origin(&head.headers)?;
         }
         match head.uri.path() {

@@ -7,6 +7,8 @@
 mod bearer;
 mod clients;
 mod programs;
+#[cfg(feature = "oauth")]
+mod remote;
 mod slow;
 mod suites;
 mod wire;

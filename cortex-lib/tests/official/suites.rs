@@ -8,7 +8,7 @@ use crate::bearer::Bearer;
 use crate::programs::Node;
 use crate::{Served, command};
 
-const CONFORMANCE: &str = "@modelcontextprotocol/conformance/dist/index.js";
+pub const CONFORMANCE: &str = "@modelcontextprotocol/conformance/dist/index.js";
 const INSPECTOR: &str = "@modelcontextprotocol/inspector/clients/launcher/build/index.js";
 
 fn ran(mut program: Command) -> Output {

@@ -118,6 +118,9 @@ async fn a_token_opens_the_public_address_alone() {
         200,
         "pages from elsewhere come by the public address"
     );
+    let at_home = Request::post(port, "cortex_user_0", PING);
+    let page = at_home.with("Origin", "https://elsewhere.example");
+    assert_eq!(page.send(port).await.status, 403, "pages from elsewhere at 127.0.0.1");
     let other = Request::post(port, &tokens.access, PING).with("Host", "other.example");
     assert_eq!(other.send(port).await.status, 403);
     // At this machine no client is led to OAuth.
