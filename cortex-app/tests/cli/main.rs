@@ -11,9 +11,16 @@ mod doctor;
 mod home;
 mod message;
 mod objective;
+mod official_clients;
 mod one_shot;
 mod output;
+#[path = "../../../cortex-lib/tests/official/programs.rs"]
+mod programs;
 mod serving;
 mod task;
 #[path = "../shared/wait.rs"]
 mod wait;
+
+fn command(program: impl AsRef<std::ffi::OsStr>) -> std::process::Command {
+    std::process::Command::new(program)
+}

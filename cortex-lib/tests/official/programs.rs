@@ -52,11 +52,3 @@ impl Node {
         self.folder.join("node_modules").join(path)
     }
 }
-
-/// A reverse proxy.
-pub fn nginx() -> Result<PathBuf, String> {
-    // Debian has it where only root looks.
-    let folders = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/usr/bin"];
-    let mut found = folders.map(|folder| Path::new(folder).join("nginx")).into_iter();
-    found.find(|file| file.is_file()).ok_or_else(|| "nginx is not installed".to_owned())
-}

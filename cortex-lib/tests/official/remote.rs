@@ -3,7 +3,7 @@
 
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Stdio};
 
 use cortex_lib::Cortex;
@@ -20,12 +20,20 @@ use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
 use crate::command;
-use crate::programs::{Node, nginx};
+use crate::programs::Node;
 use crate::suites::CONFORMANCE;
 
 const CLIENT: &str = concat!(include_str!("browser.mjs"), include_str!("oauth.mjs"));
 const SUITE: &str = concat!(include_str!("browser.mjs"), include_str!("authorization.mjs"));
 const PAGE: &str = include_str!("../../../docs/remote-clients.md");
+
+/// Where nginx is.
+fn nginx() -> Result<PathBuf, String> {
+    // Debian has it where only root looks.
+    let folders = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/usr/bin"];
+    let mut found = folders.map(|folder| Path::new(folder).join("nginx")).into_iter();
+    found.find(|file| file.is_file()).ok_or_else(|| "nginx is not installed".to_owned())
+}
 
 /// nginx in a folder of its own. Dropped, it is killed.
 struct Proxy {

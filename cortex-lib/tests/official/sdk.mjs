@@ -4,11 +4,16 @@ const sdk = process.argv[1];
 const first = sdk === "@modelcontextprotocol/sdk";
 const { Client } = await import(first ? `${sdk}/client/index.js` : sdk);
 const { StreamableHTTPClientTransport } = await import(first ? `${sdk}/client/streamableHttp.js` : sdk);
+const { StdioClientTransport } = await import(first ? `${sdk}/client/stdio.js` : `${sdk}/stdio`);
 
-const { CORTEX_MCP_URL: url, CORTEX_MCP_TOKEN: token, AGENT_ID: agent_id } = process.env;
+const { BRIDGE: bridge, CORTEX_MCP_URL: url, CORTEX_MCP_TOKEN: token, AGENT_ID: agent_id } = process.env;
 const client = new Client({ name: "cortex-test", version: "1" });
-const requestInit = { headers: { Authorization: `Bearer ${token}` } };
-const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit });
+const overHttp = () => {
+  const requestInit = { headers: { Authorization: `Bearer ${token}` } };
+  return new StreamableHTTPClientTransport(new URL(url), { requestInit });
+};
+const overLines = () => new StdioClientTransport({ command: bridge, args: ["mcp"], env: process.env });
+const transport = bridge ? overLines() : overHttp();
 await client.connect(transport);
 
 const call = (name, args, options) =>
@@ -32,7 +37,7 @@ const cancelled = await poll.then(() => false, () => true);
 const after = await projects();
 console.log(
   JSON.stringify({
-    version: transport.protocolVersion,
+    version: transport.protocolVersion ?? null,
     server: client.getServerVersion().name,
     tools: tools.map((tool) => tool.name),
     good,

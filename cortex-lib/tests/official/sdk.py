@@ -5,8 +5,10 @@ import asyncio
 import json
 import os
 import sys
+from contextlib import asynccontextmanager
 
-from mcp import Client, MCPError
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
 
@@ -30,10 +32,18 @@ async def gives_up(client: Client) -> bool:
         return True
 
 
-async def talk() -> dict:
+@asynccontextmanager
+async def way():
+    if bridge := os.environ.get("BRIDGE"):
+        yield stdio_client(StdioServerParameters(command=bridge, args=["mcp"], env=dict(os.environ)))
+        return
     headers = {"Authorization": f"Bearer {os.environ['CORTEX_MCP_TOKEN']}"}
     async with create_mcp_http_client(headers=headers) as http:
-        transport = streamable_http_client(os.environ["CORTEX_MCP_URL"], http_client=http)
+        yield streamable_http_client(os.environ["CORTEX_MCP_URL"], http_client=http)
+
+
+async def talk() -> dict:
+    async with way() as transport:
         async with Client(transport, mode=sys.argv[1]) as client:
             tools = (await client.list_tools()).tools
             good = await projects(client)
