@@ -5,6 +5,11 @@ use std::io::{self, BufRead as _};
 
 use bytes::Bytes;
 use futures_util::stream;
+#[cfg(unix)]
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
+};
 use tokio::io::AsyncRead;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::io::StreamReader;
@@ -32,6 +37,22 @@ pub(crate) fn input() -> impl AsyncRead + Unpin {
         }
     });
     StreamReader::new(stream::poll_fn(move |cx| pieces.poll_recv(cx)))
+}
+
+/// Ends when nobody can read any more what is printed, although nothing is being printed.
+pub(crate) async fn unheard() {
+    let (open, closed) = oneshot::channel::<()>();
+    #[cfg(unix)]
+    std::thread::spawn(move || {
+        let out = io::stdout();
+        // No event is asked for: what is left is that the other end is closed.
+        let mut watched = [PollFd::new(&out, PollFlags::empty())];
+        while poll(&mut watched, None) == Err(Errno::INTR) {}
+        drop(open);
+    });
+    #[cfg(not(unix))]
+    let _never_closed = open;
+    drop(closed.await);
 }
 
 /// Prints each line that is sent, until all senders are gone or nobody reads any more; then the second part answers.

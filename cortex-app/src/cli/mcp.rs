@@ -46,6 +46,8 @@ async fn serve(global: &Global, embedded: bool) -> Result<Exit> {
     let (say, written) = stdio::output();
     let carried = tokio::select! { biased;
         () = stops.next() => Ok(()),
+        // A client that was killed waits for no answer.
+        () = stdio::unheard() => Ok(()),
         carried = bridge::carry(stdio::input(), say, &upstream) => match carried {
             Ok(()) => written.await.unwrap_or(Ok(())).map_err(|error| stdout::failure(&error)),
             failed => failed,
