@@ -112,7 +112,7 @@ impl Guard {
         check_size(&head.headers)?;
         let host = self.check_host(head)?;
         // Who serves the endpoint to others serves it to their pages too, at that address.
-        if self.public_at(host).is_none() {
+        if !self.public_at(host).is_some_and(|public| public.takes_pages()) {
             check_origin(&head.headers)?;
         }
         match head.uri.path() {
@@ -180,11 +180,10 @@ impl Guard {
 
     fn identify(&self, headers: &HeaderMap, host: &str) -> Result<Caller, Refusal> {
         let refuse = |code: Code, message: &str| {
-            let metadata = match self.public_at(host) {
-                Some(public) => public.metadata_url(),
-                None => format!("http://{host}{METADATA_PATH}{PATH}"),
+            let challenge = match self.public_at(host) {
+                Some(public) => public.challenge(),
+                None => format!("Bearer resource_metadata=\"http://{host}{METADATA_PATH}{PATH}\""),
             };
-            let challenge = format!("Bearer resource_metadata=\"{metadata}\"");
             let challenge = if code == Code::AuthInvalid {
                 challenge + ", error=\"invalid_token\""
             } else {

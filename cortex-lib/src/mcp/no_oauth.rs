@@ -19,11 +19,15 @@ impl Public {
         match *self {}
     }
 
+    pub(super) fn takes_pages(&self) -> bool {
+        match *self {}
+    }
+
     pub(super) fn serves(_: &str) -> bool {
         false
     }
 
-    pub(super) fn metadata_url(&self) -> String {
+    pub(super) fn challenge(&self) -> String {
         match *self {}
     }
 

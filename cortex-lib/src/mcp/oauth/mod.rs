@@ -36,7 +36,7 @@ use self::document::Documents;
 use self::fetch::Fetcher;
 use self::pace::Pace;
 use self::params::Params;
-use super::guard::METADATA_PATH;
+use super::guard::{METADATA_PATH, PATH};
 use super::refusal::Answer;
 use crate::engine::Core;
 use crate::error::Result;
@@ -71,7 +71,13 @@ impl Public {
 
     /// Whether a Host header names the public address.
     pub(super) fn is_host(&self, host: &str) -> bool {
-        host.eq_ignore_ascii_case(self.url.authority())
+        self.url.is_host(host)
+    }
+
+    /// Whether pages from elsewhere may send requests by it. An address of this machine is there to try things out, and
+    /// any page that a person looks at meanwhile reaches it.
+    pub(super) fn takes_pages(&self) -> bool {
+        !self.url.is_loopback()
     }
 
     /// Whether something is at a path besides the endpoint itself.
@@ -79,9 +85,10 @@ impl Public {
         PATHS.contains(&path)
     }
 
-    /// Where the endpoint is described, for who comes by the public address.
-    pub(super) fn metadata_url(&self) -> String {
-        self.url.at(&format!("{METADATA_PATH}{}", super::guard::PATH))
+    /// What a caller without a credential is told: where the endpoint is described, and what to ask for (RFC 6750, 3).
+    pub(super) fn challenge(&self) -> String {
+        let metadata = self.url.at(&format!("{METADATA_PATH}{PATH}"));
+        format!("Bearer resource_metadata=\"{metadata}\", scope=\"{SCOPE}\"")
     }
 
     /// What the endpoint is, for who comes by the public address (RFC 9728).

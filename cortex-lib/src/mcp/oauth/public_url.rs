@@ -47,9 +47,17 @@ impl PublicUrl {
         self.0.origin().ascii_serialization()
     }
 
-    /// What a request by it has as its Host.
-    pub(super) fn authority(&self) -> &str {
-        &self.0[Position::BeforeHost..Position::AfterPort]
+    /// Whether a Host header names it. The port of the scheme may be told or left out (RFC 9110, 4.2.3).
+    pub(super) fn is_host(&self, host: &str) -> bool {
+        let own = &self.0[Position::BeforeHost..Position::AfterPort];
+        let implied = self.0.port().is_none().then(|| self.0.port_or_known_default()).flatten();
+        let bare = implied.and_then(|port| host.strip_suffix(&format!(":{port}")));
+        bare.unwrap_or(host).eq_ignore_ascii_case(own)
+    }
+
+    /// Whether it is an address of this machine.
+    pub(super) fn is_loopback(&self) -> bool {
+        is_loopback(&self.0)
     }
 
     /// The address of a path at it.
@@ -91,16 +99,10 @@ mod tests {
     #[test]
     fn an_address_is_a_scheme_a_host_and_a_port() {
         let url = PublicUrl::parse("https://Cortex.Example.com").unwrap();
-        assert_eq!(
-            (url.origin().as_str(), url.authority()),
-            ("https://cortex.example.com", "cortex.example.com")
-        );
+        assert_eq!(url.origin(), "https://cortex.example.com");
         assert_eq!(url.resource(), "https://cortex.example.com/mcp");
         let url = PublicUrl::parse("https://cortex.example.com:8443/").unwrap();
-        assert_eq!(
-            (url.to_string().as_str(), url.authority()),
-            ("https://cortex.example.com:8443", "cortex.example.com:8443")
-        );
+        assert_eq!(url.to_string(), "https://cortex.example.com:8443");
         for local in ["http://127.0.0.1:1", "http://localhost", "http://[::1]:7"] {
             assert!(PublicUrl::parse(local).is_ok(), "{local}");
         }
@@ -119,6 +121,34 @@ mod tests {
             let problem = &error.problems().first().unwrap().message;
             assert!(problem.contains(said), "{wrong}: {problem}");
         }
+    }
+
+    #[test]
+    fn a_host_is_told_with_its_port_unless_the_scheme_implies_it() {
+        let here = "http://127.0.0.1:80 http://localhost:9 http://[::1]";
+        assert!(here.split(' ').all(|url| PublicUrl::parse(url).unwrap().is_loopback()));
+        for (url, ours, others) in [
+            (
+                "https://a.example",
+                ["a.example", "A.Example:443"],
+                ["a.example:80", "a.example:", "a.example:443:443", "b.a.example", "a.example."],
+            ),
+            (
+                "https://a.example:8443",
+                ["a.example:8443", "A.EXAMPLE:8443"],
+                ["a.example", "a.example:443", "a.example:8443:443", "a.example:08443", ""],
+            ),
+            (
+                "http://[::1]",
+                ["[::1]", "[::1]:80"],
+                ["::1", "[::1]:443", "::1:80", "127.0.0.1", "localhost"],
+            ),
+        ] {
+            let url = PublicUrl::parse(url).unwrap();
+            assert!(ours.into_iter().all(|host| url.is_host(host)), "{url}");
+            assert!(!others.into_iter().any(|host| url.is_host(host)), "{url}");
+        }
+        assert!(!PublicUrl::parse("https://a.example").unwrap().is_loopback());
     }
 
     #[test]

@@ -1,10 +1,49 @@
 //! What is refused, in the words of the standards.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::{Params, REDIRECT, Remote, exchange, question, renewal, sent_to, with};
+use super::{HOST, Params, REDIRECT, Remote, exchange, question, renewal, sent_to, with};
 use crate::http::Request;
 use crate::{PING, Served};
+
+#[tokio::test]
+async fn pages_from_elsewhere_come_by_the_public_address_alone() {
+    let remote = Remote::open().await;
+    let port = remote.server.port();
+    let here = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
+    let pages = ["https://elsewhere.example", "null", "http://192.168.0.1", "http://localhost@a.b"];
+    let from = async |host: &str, page: &str| {
+        let ping = Request::post(port, "cortex_user_0", PING).with("Host", host);
+        ping.with("Origin", page).send(port).await.status
+    };
+    for page in pages {
+        assert_eq!(from(HOST, page).await, 200, "{page}");
+        for host in &here {
+            assert_eq!(from(host, page).await, 403, "{page} at {host}");
+        }
+    }
+    for host in [HOST, here[0].as_str(), here[1].as_str()] {
+        assert_eq!(from(host, "http://localhost:3000").await, 200, "a local page at {host}");
+    }
+    let metadata = Request::new("GET", "/.well-known/oauth-protected-resource", port);
+    assert_eq!(metadata.with("Origin", pages[0]).send(port).await.status, 403);
+}
+
+/// An address to try things out is one that every page on this machine reaches.
+#[tokio::test]
+async fn pages_from_elsewhere_do_not_come_by_an_address_of_this_machine() {
+    let remote =
+        Remote::open_in(Arc::new(tempfile::tempdir().unwrap()), "http://localhost:1").await;
+    let port = remote.server.port();
+    for (page, status) in [("https://elsewhere.example", 403), ("http://localhost:3000", 200)] {
+        let ping = Request::post(port, "cortex_user_0", PING).with("Host", "localhost:1");
+        assert_eq!(ping.with("Origin", page).send(port).await.status, status, "{page}");
+    }
+    let form = Request::new("POST", "/token", port).with("Host", "localhost:1");
+    assert_eq!(form.with("Origin", "null").send(port).await.status, 403);
+}
 
 /// Who cannot be known to be good is told on a page, and the browser goes nowhere.
 #[tokio::test]
@@ -250,6 +289,6 @@ async fn without_a_public_address_nothing_of_it_exists() {
     let metadata =
         Request::new("GET", "/.well-known/oauth-protected-resource", port).send(port).await;
     assert_eq!(metadata.json().get("authorization_servers"), None::<&Value>);
-    let hosted = served.post(PING).with("Host", super::HOST);
+    let hosted = served.post(PING).with("Host", HOST);
     assert_eq!(hosted.send(port).await.status, 403);
 }
