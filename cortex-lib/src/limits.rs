@@ -245,6 +245,8 @@ pub const OAUTH_URI_BYTES_MAX: usize = 2048;
 pub const REDIRECT_URIS_MAX: usize = 16;
 /// The `state` of a client, which is kept until it is answered.
 pub const OAUTH_STATE_BYTES_MAX: usize = 4096;
+/// What a client is told of what is wrong. A sentence is shorter; what it quotes may not be.
+pub const OAUTH_DESCRIPTION_CHARS_MAX: usize = 300;
 /// What is shown of the name that a client gives itself.
 pub const CLIENT_NAME_CHARS_MAX: usize = 80;
 /// The document in which a client describes itself (draft-ietf-oauth-client-id-metadata-document: 5 KB).

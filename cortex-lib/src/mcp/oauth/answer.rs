@@ -4,13 +4,13 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION,
-    PRAGMA, REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
-    X_FRAME_OPTIONS,
+    PRAGMA, REFERRER_POLICY, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use hyper::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::error::{Code, Error};
+use crate::limits::OAUTH_DESCRIPTION_CHARS_MAX;
 use crate::mcp::refusal::{Answer, json_answer};
 
 /// Why a client does not get what it asks for, in the words of RFC 6749 (5.2, 4.1.2.1) and its kin.
@@ -24,7 +24,7 @@ pub(super) struct Denial {
 
 impl Denial {
     pub(super) fn new(code: &'static str, description: impl Into<String>) -> Self {
-        Self { code, description: description.into() }
+        Self { code, description: sayable(&description.into()) }
     }
 
     pub(super) fn request(description: impl Into<String>) -> Self {
@@ -34,7 +34,6 @@ impl Denial {
     /// The answer to a program.
     pub(super) fn answer(&self) -> Answer {
         let status = match self.code {
-            "invalid_client" => StatusCode::UNAUTHORIZED,
             "temporarily_unavailable" => StatusCode::TOO_MANY_REQUESTS,
             "server_error" => StatusCode::SERVICE_UNAVAILABLE,
             "invalid_method" => StatusCode::METHOD_NOT_ALLOWED,
@@ -42,12 +41,8 @@ impl Denial {
         };
         let mut answer =
             json(status, &json!({ "error": self.code, "error_description": self.description }));
-        let headers = answer.headers_mut();
-        if status == StatusCode::UNAUTHORIZED {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-        }
         if status == StatusCode::TOO_MANY_REQUESTS {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static("5"));
+            answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("5"));
         }
         answer
     }
@@ -62,6 +57,16 @@ impl From<Error> for Denial {
         tracing::warn!(code = %error.code(), "OAuth: {}", error.message());
         Self::new("server_error", "Cortex failed; see its log")
     }
+}
+
+/// A description in the characters that it may have (RFC 6749, 5.2): what is wrong is often told with words of the sender.
+fn sayable(text: &str) -> String {
+    let said = |c: char| match c {
+        '"' => '\'',
+        ' '..='~' if c != '\\' => c,
+        _ => '?',
+    };
+    text.chars().map(said).take(OAUTH_DESCRIPTION_CHARS_MAX).collect()
 }
 
 /// JSON that is not kept.
@@ -119,4 +124,16 @@ fn private(mut answer: Answer) -> Answer {
         answer.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_has_the_characters_that_it_may_have() {
+        let said = |text: &str| Denial::request(text).description;
+        assert_eq!(said("a \"b\" \\ \u{e9}\r\n~"), "a 'b' ? ???~");
+        assert_eq!(said(&"x".repeat(20_000)).len(), OAUTH_DESCRIPTION_CHARS_MAX);
+    }
 }

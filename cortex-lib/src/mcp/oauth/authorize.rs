@@ -6,7 +6,8 @@ use url::Url;
 use super::answer::{Denial, page as page_answer, redirect};
 use super::client::Client;
 use super::document::Documents;
-use super::params::{Params, clip};
+use super::page::Asking;
+use super::params::Params;
 use super::public_url::is_loopback;
 use super::{Public, SCOPE, WAIT_PATH, page};
 use crate::domain::connection::ConnectionState;
@@ -14,7 +15,7 @@ use crate::limits::{OAUTH_STATE_BYTES_MAX, OAUTH_URI_BYTES_MAX};
 use crate::mcp::refusal::Answer;
 use crate::progress::Question;
 use crate::secret::Secret;
-use crate::store::Connection;
+use crate::store::{Connection, RegisteredClient};
 
 /// The S256 challenge: 256 bits in base64url without padding.
 const CHALLENGE_LETTERS: usize = 43;
@@ -71,11 +72,17 @@ impl Public {
                 )
             });
         }
-        let known = self.core.store().read(|tx| tx.registered_client(id))?;
-        let known = known.ok_or_else(|| {
-            Denial::new("invalid_client", "the client is not registered here, or not any more")
-        })?;
+        let known = self.registered(id)?;
         Ok(Client { id: known.id, name: known.name, redirect_uris: known.redirect_uris })
+    }
+
+    /// A client that registered itself. Clients understand the refusal: they register again.
+    pub(super) fn registered(&self, id: &str) -> Result<RegisteredClient, Denial> {
+        let known = self.core.store().read(|tx| tx.registered_client(id))?;
+        known.ok_or_else(|| {
+            let why = "the client is not registered here, or not any more; it must register again";
+            Denial::new("invalid_client", why)
+        })
     }
 
     async fn ask(
@@ -87,7 +94,7 @@ impl Public {
         match params.need("response_type")? {
             "code" => {}
             other => {
-                let why = format!("response_type {} is not code", clip(other));
+                let why = format!("response_type {other} is not code");
                 return Err(Denial::new("unsupported_response_type", why));
             }
         }
@@ -141,9 +148,7 @@ impl Public {
         let Some(connection) = found else { return Ok(gone()) };
         Ok(match connection.state {
             ConnectionState::Pending => {
-                let host = host_of(&connection.redirect_uri);
-                let html = page::waiting(&connection.client_name, &host, &connection.user_code);
-                page_answer(StatusCode::OK, html)
+                page_answer(StatusCode::OK, page::waiting(&asking(&connection)))
             }
             ConnectionState::Allowed if !connection.granted => {
                 match self.core.store().write(move |tx| tx.give_code(&hash)).await? {
@@ -218,6 +223,18 @@ pub(super) fn refusal_page(denial: &Denial) -> Answer {
     };
     let text = format!("{} ({}).", denial.description, denial.code);
     page_answer(status, page::told("Nothing was granted", &text))
+}
+
+/// What a person reads about a client that waits.
+fn asking(connection: &Connection) -> Asking<'_> {
+    let id = connection.client_id.as_str();
+    Asking {
+        name: &connection.client_name,
+        document_host: Documents::is_address(id).then(|| host_of(id)),
+        answer_host: host_of(&connection.redirect_uri),
+        answers_here: Url::parse(&connection.redirect_uri).is_ok_and(|url| is_loopback(&url)),
+        code: &connection.user_code,
+    }
 }
 
 fn over(connection: &Connection) -> Answer {

@@ -113,7 +113,7 @@ fn check_redirect(uri: &str) -> Result<(), &'static str> {
 fn shown(name: &str) -> String {
     let plain = |c: &char| {
         !c.is_control()
-            && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+            && !matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
     };
     let name: String = name.chars().filter(plain).take(CLIENT_NAME_CHARS_MAX).collect();
     name.trim().to_owned()
@@ -124,7 +124,8 @@ mod tests {
     use super::*;
 
     fn client(uris: &[&str]) -> Result<Client, Wrong> {
-        let value = serde_json::json!({ "client_name": "  A\u{202e}B\n ", "redirect_uris": uris });
+        let value =
+            serde_json::json!({ "client_name": "  A\u{202e}\u{61c}B\n ", "redirect_uris": uris });
         serde_json::from_value::<Metadata>(value).unwrap().client("c".to_owned())
     }
 

@@ -3,15 +3,42 @@
 //! What strangers wrote is escaped here, by the five characters that mean something in HTML. A crate for that would be
 //! no shorter than its use.
 
+/// A client that waits.
+#[derive(Debug)]
+pub(super) struct Asking<'a> {
+    /// What it calls itself.
+    pub name: &'a str,
+    /// Where the document is that describes it, if one does.
+    pub document_host: Option<String>,
+    /// Where its answer goes.
+    pub answer_host: String,
+    /// Whether that is a program beside the browser.
+    pub answers_here: bool,
+    /// What the person types.
+    pub code: &'a str,
+}
+
 /// A client that waits: its code, and how to answer it.
-pub(super) fn waiting(client: &str, redirect_host: &str, code: &str) -> String {
-    let (client, host, code) = (escape(client), escape(redirect_host), escape(code));
+pub(super) fn waiting(asking: &Asking<'_>) -> String {
+    let (client, host, code) =
+        (escape(asking.name), escape(&asking.answer_host), escape(asking.code));
+    let document = asking.document_host.as_deref().map(escape);
+    let vouched = match document {
+        None => "The name is its own; nobody checked it.".to_owned(),
+        // What a document says holds for whoever has the address. On this host that is any program (MCP, authorization).
+        Some(document) if asking.answers_here => format!(
+            "It says that it is the client of <b>{document}</b>. Any program on the computer of this browser can say that."
+        ),
+        Some(document) => {
+            format!("It is the client of <b>{document}</b>, which also gave it its name.")
+        }
+    };
     frame(
         "Cortex: a client asks",
         Some(2),
         &format!(
             "<h1>{client} wants to use Cortex</h1>\
-             <p>Its answer goes to <b>{host}</b>. The name is its own; nobody checked it.</p>\
+             <p>Its answer goes to <b>{host}</b>. {vouched}</p>\
              <p>Only if you began this yourself, allow it on the machine that runs Cortex:</p>\
              <pre>cortex connection allow {code}</pre>\
              <p class=\"code\">{code}</p>\
@@ -72,8 +99,32 @@ mod tests {
 
     #[test]
     fn what_strangers_wrote_is_text() {
-        let page = waiting("<script>alert('1')</script>", "\"><b>", "WDJB-MJHT");
+        let mut asking = asking("\"><b>");
+        asking.name = "<script>alert('1')</script>";
+        asking.document_host = Some("<i>".to_owned());
+        let page = waiting(&asking);
         assert!(!page.contains("<script") && !page.contains("\"><b>"), "{page}");
         assert!(page.contains("&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;"));
+        assert!(page.contains("<b>&lt;i&gt;</b>"), "{page}");
+    }
+
+    fn asking(answer_host: &str) -> Asking<'static> {
+        Asking {
+            name: "A",
+            document_host: None,
+            answer_host: answer_host.to_owned(),
+            answers_here: false,
+            code: "WDJB-MJHT",
+        }
+    }
+
+    #[test]
+    fn a_person_reads_who_vouches_for_a_client() {
+        let mut client = asking("client.example");
+        assert!(waiting(&client).contains("nobody checked it"));
+        client.document_host = Some("client.example".to_owned());
+        assert!(waiting(&client).contains("It is the client of <b>client.example</b>"));
+        client.answers_here = true;
+        assert!(waiting(&client).contains("Any program on the computer of this browser"));
     }
 }

@@ -9,6 +9,7 @@ use subtle::ConstantTimeEq as _;
 
 use super::answer::{Denial, json as json_answer, nothing};
 use super::authorize::check_scope;
+use super::document::Documents;
 use super::params::Params;
 use super::{Public, SCOPE};
 use crate::limits::ACCESS_TOKEN_LIFE;
@@ -22,6 +23,10 @@ impl Public {
     pub(super) async fn token(&self, form: &Params) -> Result<Answer, Denial> {
         let grant = form.need("grant_type")?;
         let client = form.need("client_id")?.to_owned();
+        // One that is described in a document is not kept; what it exchanges tells whose that is.
+        if !Documents::is_address(&client) {
+            self.registered(&client)?;
+        }
         self.core.check_ready()?;
         let exchange = match grant {
             "authorization_code" => self.exchange_code(form, client).await?,

@@ -373,3 +373,19 @@ async fn registrations_that_nobody_uses_are_forgotten() {
     }
     remote.ask(&connected).await;
 }
+
+/// It must know that, or it asks for ever by an identifier that means nothing any more.
+#[tokio::test]
+async fn a_client_that_was_forgotten_is_told_to_register_again() {
+    let remote = Remote::open().await;
+    let (client, tokens) = remote.connect().await;
+    let connection_id = remote.connections().await.remove(0).connection_id;
+    remote.cortex.as_user().call(RevokeConnection { connection_id }).await.unwrap();
+    let request = renewal(&client, &tokens);
+    let ended = remote.post_form("/token", &request).await;
+    assert_eq!((ended.status, &ended.json()["error"]), (400, &json!("invalid_grant")));
+    remote.pass(25 * 3600);
+    remote.register().await;
+    let forgotten = remote.post_form("/token", &request).await;
+    assert_eq!((forgotten.status, &forgotten.json()["error"]), (400, &json!("invalid_client")));
+}
