@@ -150,8 +150,11 @@ impl Guard {
                 || self.public_at(host).is_some()
         };
         let forbidden = || {
-            let message =
+            let mut message =
                 format!("the Host header is neither 127.0.0.1:{0} nor localhost:{0}", self.port);
+            if self.public.is_some() {
+                message += " nor that of the public address";
+            }
             Refusal::new(Code::HttpForbiddenHost, message)
         };
         if head.uri.authority().is_some_and(|authority| !ours(authority.as_str())) {

@@ -4,11 +4,13 @@
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use cortex_lib::Cortex;
 use cortex_lib::api::TOOLS;
-use cortex_lib::api::operator::{AddProject, AllowConnection, DenyConnection, ListConnections};
+use cortex_lib::api::operator::{
+    AddProject, AllowConnection, DenyConnection, ListConnections, RevokeConnection,
+};
 use cortex_lib::mcp::oauth::PublicUrl;
 use cortex_lib::mcp::{self, McpServer};
 use cortex_lib::secret::Secret;
@@ -20,11 +22,12 @@ use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
 use crate::command;
-use crate::programs::Node;
+use crate::programs::{Node, python};
 use crate::suites::CONFORMANCE;
 
 const CLIENT: &str = concat!(include_str!("browser.mjs"), include_str!("oauth.mjs"));
 const SUITE: &str = concat!(include_str!("browser.mjs"), include_str!("authorization.mjs"));
+const PYTHON: &str = include_str!("oauth.py");
 const PAGE: &str = include_str!("../../../docs/remote-clients.md");
 
 /// Where nginx is.
@@ -122,9 +125,15 @@ impl Remote {
         let user = self.cortex.as_user();
         if let Some(code) = wish.get("allow").and_then(Value::as_str) {
             user.call(AllowConnection { code: code.to_owned() }).await.unwrap();
-        } else if wish.get("deny").is_some() {
-            let asking = user.call(ListConnections {}).await.unwrap().connections.remove(0);
-            user.call(DenyConnection { connection_id: asking.connection_id }).await.unwrap();
+            return;
+        }
+        // Those that are open come first.
+        let newest = user.call(ListConnections {}).await.unwrap().connections.into_iter().next();
+        let newest = newest.map(|connection| connection.connection_id);
+        if wish.get("deny").is_some() {
+            user.call(DenyConnection { connection_id: newest.unwrap() }).await.unwrap();
+        } else if wish.get("revoke").is_some() {
+            user.call(RevokeConnection { connection_id: newest.unwrap() }).await.unwrap();
         }
     }
 
@@ -134,12 +143,19 @@ impl Remote {
     }
 }
 
-/// Runs a script, and does for it what the person does. What it says at last.
-fn talk(remote: &Remote, node: &Node, script: &str, arguments: &[&str]) -> Value {
+fn script(node: &Node, script: &str, arguments: &[&str]) -> Command {
     let mut program = command(&node.program);
     program.args(["--input-type=module", "--eval", script]).args(arguments);
-    program.env("CORTEX_MCP_URL", remote.url.resource()).current_dir(&node.folder);
-    program.env("NODE_EXTRA_CA_CERTS", remote.dir.path().join("cert.pem"));
+    program.current_dir(&node.folder);
+    program
+}
+
+/// Runs a script, and does for it what the person does. What it says at last.
+fn talk(remote: &Remote, mut program: Command) -> Value {
+    program.env("CORTEX_MCP_URL", remote.url.resource());
+    for trusted in ["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"] {
+        program.env(trusted, remote.dir.path().join("cert.pem"));
+    }
     program.env("NO_PROXY", "localhost,127.0.0.1").env("no_proxy", "localhost,127.0.0.1");
     let mut program = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut heard = program.stdin.take().unwrap();
@@ -155,11 +171,14 @@ fn talk(remote: &Remote, node: &Node, script: &str, arguments: &[&str]) -> Value
     said
 }
 
+fn names() -> Vec<&'static str> {
+    TOOLS.iter().map(|tool| tool.name).collect()
+}
+
 async fn connects(sdk: &str) {
     let (Some(node), Some(nginx)) = (Node::find(), require(nginx())) else { return };
     let remote = Remote::open(&nginx).await;
-    let said = talk(&remote, &node, CLIENT, &[sdk]);
-    let names = TOOLS.iter().map(|tool| tool.name).collect::<Vec<_>>();
+    let said = talk(&remote, script(&node, CLIENT, &[sdk]));
     let told = json!({ "error": "access_denied", "state": "a state", "iss": remote.url.origin() });
     assert_eq!(
         said,
@@ -167,7 +186,7 @@ async fn connects(sdk: &str) {
             "refused": ["UnauthorizedError", "UnauthorizedError", null],
             "told": told,
             "audience": remote.url.resource(),
-            "tools": names,
+            "tools": names(),
             "good": 1,
             "again": 1,
             "isRenewed": true,
@@ -189,12 +208,34 @@ async fn the_second_typescript_client_connects_from_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_python_client_connects_from_elsewhere() {
+    let (Some(python), Some(nginx)) = (python(), require(nginx())) else { return };
+    let remote = Remote::open(&nginx).await;
+    let mut client = command(python);
+    client.args(["-c", PYTHON]);
+    let nothing = ["No authorization code received"];
+    assert_eq!(
+        talk(&remote, client),
+        json!({
+            "denied": ["access_denied", nothing],
+            "audience": remote.url.resource(),
+            "scope": "mcp",
+            "used": { "tools": names(), "projects": 1 },
+            "again": true,
+            "renewed": [true, true],
+            "ended": ["access_denied", nothing],
+        })
+    );
+    remote.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_authorization_server_conforms() {
     let (Some(node), Some(nginx)) = (Node::find(), require(nginx())) else { return };
     let remote = Remote::open(&nginx).await;
     let (suite, port) = (node.file(CONFORMANCE), free_port().to_string());
     let arguments = [&remote.url.origin(), suite.to_str().unwrap(), &port];
-    let said = talk(&remote, &node, SUITE, &arguments);
+    let said = talk(&remote, script(&node, SUITE, &arguments));
     let report = said["said"].as_str().unwrap();
     assert_eq!(said["code"], 0, "{report}");
     assert!(report.contains("Total: 3 passed, 0 failed"), "{report}");

@@ -16,7 +16,7 @@ impl Params {
         let mut params = BTreeMap::new();
         for (name, value) in form_urlencoded::parse(text).filter(|(_, value)| !value.is_empty()) {
             if params.insert(name.clone().into_owned(), value.into_owned()).is_some() {
-                return Err(Denial::request(format!("{} comes twice", name)));
+                return Err(Denial::request(format!("{name} comes twice")));
             }
         }
         Ok(Self(params))

@@ -111,7 +111,11 @@ async fn a_token_opens_the_public_address_alone() {
     );
     assert_eq!(remote.ping("cortex_user_0").await.status, 200, "the user's own token");
     let other = Request::post(port, &tokens.access, PING).with("Host", "other.example");
-    assert_eq!(other.send(port).await.status, 403);
+    let other = other.send(port).await;
+    assert_eq!(other.status, 403);
+    // Whoever sets up a proxy reads what it should have passed on.
+    let said = other.json()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(said.ends_with("nor that of the public address"), "{said}");
     // At this machine no client is led to OAuth.
     let home = Request::new("GET", "/.well-known/oauth-protected-resource", port).send(port).await;
     assert_eq!(home.json().get("authorization_servers"), None);
