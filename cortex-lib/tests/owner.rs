@@ -32,7 +32,9 @@ mod linux {
     use cortex_lib::process::{Program, sweep};
     use fs_err as fs;
 
-    use crate::trees::{self, Foreign, KINDS, bash, lives, living, sleepers, soon, unique, until};
+    use crate::trees::{
+        self, Foreign, all_sleep, bash, lives, living, sleepers, soon, unique, until,
+    };
 
     /// The core that is killed, with and without owner.
     const CORE: &str = "core";
@@ -189,7 +191,7 @@ mod linux {
         let tag = unique();
         let (mut core, program) =
             core(CORE, &unique(), &sleepers(&tag, "trap '' TERM; sleep 1000"));
-        until("all sleep", || living(&tag).len() == KINDS.len()).await;
+        until("all sleep", || all_sleep(&tag)).await;
         let owner = parent(program);
         core.0.kill().unwrap();
         let killed = Instant::now();
@@ -204,7 +206,7 @@ mod linux {
         let tag = unique();
         let script = format!("trap '' HUP TERM; {}", sleepers(&tag, "sleep 1000"));
         let (mut core, program) = core(TERMINAL_CORE, &unique(), &script);
-        until("all sleep", || living(&tag).len() == KINDS.len()).await;
+        until("all sleep", || all_sleep(&tag)).await;
         let owner = parent(program);
         assert_eq!(name(owner), "cortex-owner");
         core.0.kill().unwrap();
@@ -226,8 +228,9 @@ mod linux {
 
     async fn what_a_killed_core_without_owners_left_is_swept() {
         let (tag, marker) = (unique(), unique());
-        let (mut core, program) = core(PLAIN_CORE, &marker, &sleepers(&tag, "sleep 1000; true"));
-        until("all sleep", || living(&tag).len() == KINDS.len()).await;
+        let (mut core, program) =
+            core(PLAIN_CORE, &marker, &sleepers(&tag, &format!("sleep {tag}; true")));
+        until("all sleep", || all_sleep(&tag) && lives(&tag)).await;
         assert_eq!(parent(program), core.0.id(), "there is no owner");
         core.0.kill().unwrap();
         core.0.wait().unwrap();

@@ -67,6 +67,26 @@ pub fn pids(argument: &str) -> Vec<i32> {
         .collect()
 }
 
+/// Whether a sleeper of each kind sleeps by now, and the shells that let go of theirs are gone: until then such a sleeper
+/// is found by its parent, or its environment is not cleared yet.
+pub fn all_sleep(tag: &str) -> bool {
+    KINDS.iter().enumerate().all(|(at, (_, script))| {
+        let is_let_go = script.starts_with('(');
+        let mut sleepers = pids(&format!("{tag}{at}")).into_iter().filter_map(name_and_parent);
+        sleepers.any(|(name, parent)| {
+            let parent = name_and_parent(parent).map(|(name, _)| name);
+            name == "sleep" && !(is_let_go && parent.as_deref() == Some("bash"))
+        })
+    })
+}
+
+/// What a process is called, and what is above it.
+fn name_and_parent(pid: i32) -> Option<(String, i32)> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+    Some((name.to_owned(), rest.split_ascii_whitespace().nth(1)?.parse().ok()?))
+}
+
 /// Looks until it holds.
 pub async fn until(what: &str, holds: impl Fn() -> bool) {
     let looks = async {
@@ -127,7 +147,7 @@ fn tidy(tag: &str) {
 pub async fn ending_a_program_ends_its_tree_except(left: &[usize]) {
     let tag = unique();
     let owned = bash(&sleepers(&tag, "sleep 1000")).await;
-    until("all sleep", || living(&tag).len() == KINDS.len()).await;
+    until("all sleep", || all_sleep(&tag)).await;
     soon("the end", owned.end()).await;
     assert_eq!(living(&tag), left.iter().copied().collect());
     assert_eq!(owned.exited().await, Exit { code: None, signal: Some(9) });
@@ -138,7 +158,7 @@ pub async fn ending_a_program_ends_its_tree_except(left: &[usize]) {
 pub async fn dropping_the_handle_ends_the_tree_except(left: &[usize]) {
     let tag = unique();
     let owned = bash(&sleepers(&tag, "sleep 1000")).await;
-    until("all sleep", || living(&tag).len() == KINDS.len()).await;
+    until("all sleep", || all_sleep(&tag)).await;
     drop(owned);
     until("all gone", || living(&tag) == left.iter().copied().collect()).await;
     tidy(&tag);
@@ -147,7 +167,7 @@ pub async fn dropping_the_handle_ends_the_tree_except(left: &[usize]) {
 pub async fn a_program_that_ends_leaves_nothing_except(left: &[usize]) {
     let tag = unique();
     let owned = bash(&sleepers(&tag, "read line; exit 5")).await;
-    until("all sleep", || living(&tag).len() == KINDS.len()).await;
+    until("all sleep", || all_sleep(&tag)).await;
     drop(owned.take_stdin());
     assert_eq!(soon("its exit", owned.exited()).await, Exit { code: Some(5), signal: None });
     until("all gone", || living(&tag) == left.iter().copied().collect()).await;

@@ -5,7 +5,7 @@ use cortex_lib::error::Code;
 use cortex_lib::process::{Exit, Owned, Program, Pty};
 use tokio::sync::mpsc::Receiver;
 
-use super::{KINDS, lives, living, sleepers, soon, unique, until};
+use super::{all_sleep, lives, living, sleepers, soon, unique, until};
 
 const SIZE: TerminalSize = TerminalSize { rows: 33, columns: 111 };
 
@@ -91,7 +91,7 @@ pub async fn a_program_hears_of_a_new_size_and_of_ctrl_c() {
 pub async fn a_terminal_ends_with_its_tree_except(left: &[usize]) {
     let tag = unique();
     let it = OnTerminal::bash(&sleepers(&tag, "trap '' HUP TERM; set -m; sleep 1000 & wait")).await;
-    until("all sleep", || living(&tag).len() == KINDS.len()).await;
+    until("all sleep", || all_sleep(&tag)).await;
     soon("the end", it.owned.end()).await;
     // The hang-up of the terminal may end one more than this process finds.
     let living = living(&tag);
