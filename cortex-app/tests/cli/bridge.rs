@@ -4,6 +4,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc;
 
 use serde_json::{Value, json};
 
@@ -38,8 +39,13 @@ impl Bridge {
 
     /// Waits for the next line.
     fn line(&mut self) -> Value {
-        let mut line = String::new();
-        self.output.as_mut().unwrap().read_line(&mut line).unwrap();
+        let mut output = self.output.take().unwrap();
+        let (line, output) = soon("line of the bridge", move || {
+            let mut line = String::new();
+            output.read_line(&mut line).unwrap();
+            (line, output)
+        });
+        self.output = Some(output);
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
@@ -85,6 +91,13 @@ impl Drop for Bridge {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// Does what may never come back, but does not wait for ever.
+fn soon<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || tell.send(work()));
+    wait_for(what, || told.try_recv().ok())
 }
 
 #[test]
@@ -227,17 +240,39 @@ impl Played {
 
     /// The next request, and where its answer goes.
     fn request(&self) -> (String, TcpStream) {
-        let (stream, _) = self.socket.accept().unwrap();
-        let mut reader = BufReader::new(stream.try_clone().unwrap());
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            assert!(reader.read_line(&mut head).unwrap() > 0, "{head}");
-        }
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
-        let mut body = vec![0; length.unwrap().parse().unwrap()];
-        reader.read_exact(&mut body).unwrap();
-        (head + &String::from_utf8(body).unwrap(), stream)
+        let socket = self.socket.try_clone().unwrap();
+        soon("request of the bridge", move || {
+            let (stream, _) = socket.accept().unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                assert!(reader.read_line(&mut head).unwrap() > 0, "{head}");
+            }
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let mut body = vec![0; length.unwrap().parse().unwrap()];
+            reader.read_exact(&mut body).unwrap();
+            (head + &String::from_utf8(body).unwrap(), stream)
+        })
     }
+
+    /// What the next request says of its message in its head. It is answered with `answer`.
+    fn told_of(&mut self, message: &Value, answer: &str) -> Vec<String> {
+        self.bridge.say(&message.to_string());
+        let (request, mut stream) = self.request();
+        stream.write_all(as_response(answer).as_bytes()).unwrap();
+        assert!(self.bridge.line()["result"].is_object());
+        let told = request.lines().filter(|line| line.starts_with("mcp-"));
+        let mut told: Vec<_> = told.map(ToOwned::to_owned).collect();
+        told.sort();
+        told
+    }
+}
+
+fn as_response(body: &str) -> String {
+    let length = body.len();
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
 }
 
 const CALL: &str =
@@ -254,11 +289,7 @@ fn a_session_of_an_agent_is_reached_with_its_own_credential() {
     assert!(request.ends_with(CALL), "{request}");
     // Line ends within an answer would be ends of lines.
     let body = "{\"jsonrpc\":\"2.0\",\r\n \"id\":\"a\",\n \"result\":{}}";
-    let length = body.len();
-    let json = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
-    );
-    answer.write_all(json.as_bytes()).unwrap();
+    answer.write_all(as_response(body).as_bytes()).unwrap();
     assert_eq!(played.bridge.line(), json!({ "jsonrpc": "2.0", "id": "a", "result": {} }));
     assert_eq!(played.bridge.leave(), Some(0));
 
@@ -266,6 +297,29 @@ fn a_session_of_an_agent_is_reached_with_its_own_credential() {
     let half = run(home.command(&["mcp"]).env("CORTEX_MCP_URL", "http://127.0.0.1:9/mcp"));
     assert_eq!(half.code, 2);
     assert!(half.err.contains("CORTEX_MCP_TOKEN"), "{}", half.err);
+}
+
+#[test]
+fn a_request_says_of_which_version_its_message_is() {
+    let mut played = Played::start();
+    let done = json!({ "jsonrpc": "2.0", "id": 1, "result": {} }).to_string();
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    assert_eq!(played.told_of(&ping, &done), <[&str; 0]>::default());
+
+    let mut hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize" });
+    hello["params"] = json!({ "protocolVersion": "2025-11-25" });
+    let settled = done.replace("{}", r#"{"protocolVersion":"2025-06-18"}"#);
+    for _ in 0..2 {
+        assert_eq!(played.told_of(&hello, &settled), <[&str; 0]>::default());
+        assert_eq!(played.told_of(&ping, &done), ["mcp-protocol-version: 2025-06-18"]);
+    }
+
+    let mut call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call" });
+    let of = json!({ "io.modelcontextprotocol/protocolVersion": "2026-07-28" });
+    call["params"] = json!({ "name": "list_tasks", "_meta": of });
+    let told =
+        ["mcp-method: tools/call", "mcp-name: list_tasks", "mcp-protocol-version: 2026-07-28"];
+    assert_eq!(played.told_of(&call, &done), told);
 }
 
 #[test]
@@ -304,7 +358,8 @@ fn a_call_that_is_given_up_ends_and_is_not_answered() {
     played
         .bridge
         .say(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}"#);
-    assert_eq!(call.read(&mut [0]).unwrap(), 0, "the connection is closed");
+    let read = soon("end of the connection", move || call.read(&mut [0]).unwrap());
+    assert_eq!(read, 0, "the connection is closed");
     assert_eq!(played.bridge.leave(), Some(0));
     let mut rest = String::new();
     played.bridge.output.as_mut().unwrap().read_to_string(&mut rest).unwrap();

@@ -68,6 +68,19 @@ fn the_words_of_the_bridge_are_those_of_the_configuration() {
 }
 
 #[test]
+fn secrets_beside_a_change_are_not_shown() {
+    let home = Home::new();
+    let file = file_of(&home, "codex");
+    std::fs::create_dir(file.parent().unwrap()).unwrap();
+    let other = "[mcp_servers.other.env]\nAPI_KEY = \"sk-proj-0123456789abcdefghij\"\n";
+    std::fs::write(&file, other).unwrap();
+    let shown = installed(&home, "codex", &[]);
+    assert!(shown.err.contains(" API_KEY = "), "{}", shown.err);
+    assert!(!shown.err.contains("0123456789abcdefghij"), "{}", shown.err);
+    assert!(std::fs::read_to_string(&file).unwrap().starts_with(other));
+}
+
+#[test]
 fn nobody_is_asked_without_a_terminal() {
     let home = Home::new();
     let asked = config(&home, "codex", &["--install"]);

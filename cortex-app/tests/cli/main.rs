@@ -16,6 +16,8 @@ mod one_shot;
 mod output;
 #[path = "../../../cortex-lib/tests/official/programs.rs"]
 mod programs;
+#[path = "../../../cortex-lib/tests/official/sdk.rs"]
+mod sdk;
 mod serving;
 mod task;
 #[path = "../shared/wait.rs"]

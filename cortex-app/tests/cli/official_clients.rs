@@ -4,17 +4,16 @@
 use std::process::Command;
 
 use cortex_lib::api::TOOLS;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::command;
 use crate::home::{Home, run};
-use crate::programs::{Node, python};
+use crate::programs::Node;
+use crate::sdk::{expected, python, typescript};
 
-const PYTHON: &str = include_str!("../../../cortex-lib/tests/official/sdk.py");
-const NODE: &str = include_str!("../../../cortex-lib/tests/official/sdk.mjs");
-
-/// Lets a client list the tools, call some and give up on one. It finds the same as by HTTP.
-fn talks(mut client: Command, version: Option<&str>) {
+/// Lets a client talk with the bridge. It finds the same as by HTTP.
+fn talks(client: Option<Command>, version: Option<&str>) {
+    let Some(mut client) = client else { return };
     let home = Home::new();
     let _serving = home.serve();
     home.team();
@@ -24,51 +23,27 @@ fn talks(mut client: Command, version: Option<&str>) {
     client.env("BRIDGE", env!("CARGO_BIN_EXE_cortex"));
     client.env("CORTEX_DATA_DIR", home.data_dir());
     let said = run(&mut client).good();
-    let expected = json!({
-        "version": version,
-        "server": "cortex",
-        "tools": TOOLS.iter().map(|tool| tool.name).collect::<Vec<_>>(),
-        "good": { "projects": 1 },
-        "bad": [true, "agent.not_found"],
-        "unknown": -32602,
-        "cancelled": true,
-        "after": { "projects": 1 },
-    });
-    assert_eq!(serde_json::from_str::<Value>(&said.out).unwrap(), expected, "{said:?}");
-}
-
-fn node(sdk: &str) {
-    let Some(node) = Node::find() else { return };
-    let mut client = command(&node.program);
-    client.args(["--input-type=module", "--eval", NODE, sdk]).current_dir(&node.folder);
-    talks(client, None);
+    assert_eq!(serde_json::from_str::<Value>(&said.out).unwrap(), expected(version), "{said:?}");
 }
 
 #[test]
 fn the_first_typescript_client_speaks_with_the_bridge() {
-    node("@modelcontextprotocol/sdk");
+    talks(typescript("@modelcontextprotocol/sdk"), None);
 }
 
 #[test]
 fn the_second_typescript_client_speaks_with_the_bridge() {
-    node("@modelcontextprotocol/client");
-}
-
-fn python_client(mode: &str, version: &str) {
-    let Some(python) = python() else { return };
-    let mut client = command(python);
-    client.args(["-c", PYTHON, mode]);
-    talks(client, Some(version));
+    talks(typescript("@modelcontextprotocol/client"), None);
 }
 
 #[test]
 fn the_python_client_speaks_with_the_bridge_as_it_likes_best() {
-    python_client("auto", "2026-07-28");
+    talks(python("auto"), Some("2026-07-28"));
 }
 
 #[test]
 fn the_python_client_speaks_with_the_bridge_after_initialize() {
-    python_client("legacy", "2025-11-25");
+    talks(python("legacy"), Some("2025-11-25"));
 }
 
 /// It reads what `cortex mcp config` installed, and its lint finds nothing.

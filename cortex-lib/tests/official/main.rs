@@ -9,6 +9,7 @@ mod clients;
 mod programs;
 #[cfg(feature = "oauth")]
 mod remote;
+mod sdk;
 mod slow;
 mod suites;
 mod wire;

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use clap::Args;
 use cortex_lib::error::{Code, Error, Problem, Result};
+use cortex_lib::secret::redact;
 use fs_err as fs;
 use serde_json::json;
 use similar::TextDiff;
@@ -102,10 +103,11 @@ impl Config {
     }
 }
 
-/// What would change, as people read it.
+/// What would change, as people read it. What stands around it may hold the secrets of other servers.
 fn change(old: &str, new: &str, file: &Path) -> String {
     let name = file.display().to_string();
-    TextDiff::from_lines(old, new).unified_diff().header(&name, &name).to_string()
+    let diff = TextDiff::from_lines(old, new).unified_diff().header(&name, &name).to_string();
+    redact(&diff).into_owned()
 }
 
 fn asked(question: &str) -> Result<bool> {

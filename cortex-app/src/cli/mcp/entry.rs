@@ -149,6 +149,15 @@ mod tests {
     }
 
     #[test]
+    fn servers_on_one_line_stay_on_it() {
+        let text = "s = { other = { url = \"x\" } }\nz = 1\n";
+        let put = Format::Toml.put(text, "s", "cortex", &entry()).unwrap();
+        let want = "s = { other = { url = \"x\" } , cortex = { command = \"/bin/cortex\", args = [\"mcp\"], timeout = 5, enabled = true } }\nz = 1\n";
+        assert_eq!(put, want);
+        assert_eq!(Format::Toml.put(&put, "s", "cortex", &entry()).unwrap(), put);
+    }
+
+    #[test]
     fn a_server_of_that_name_is_replaced_and_once_is_enough() {
         for (format, text) in [
             (Format::Json, r#"{ "s": { "cortex": { "url": "old" } } }"#),
